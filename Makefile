@@ -34,7 +34,7 @@ help:
 	@echo "make bench-price  what compiling costs, beside what is reckoned (ONLY=\"ops networks\")"
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
-	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
+	@echo "make lint         ruff (rules and format), mypy, and whether stubs and docs are current"
 	@echo "make docs         build the site into build/site (NOTEBOOKS=plain: notebooks without outputs)"
 	@echo "make stubs        write the stubs of the generated front ends"
 	@echo "make settings-pages  write docs/settings from the table of settings"
@@ -108,6 +108,7 @@ bench-sparse: $(VENV)/.ready
 
 lint: $(VENV)/.ready
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m mypy
 	$(RUN) tools/stubs.py --check
 	$(RUN) tools/settings_pages.py --check

@@ -167,7 +167,10 @@ def shares() -> dict[str, Any]:
     mx.npx.waitall()
     with tempfile.TemporaryDirectory() as folder:
         profiler.set_config(
-            profile_all=True, aggregate_stats=True, filename=f"{folder}/profile.json", log_dir=folder
+            profile_all=True,
+            aggregate_stats=True,
+            filename=f"{folder}/profile.json",
+            log_dir=folder,
         )
         profiler.set_state("run")
         for _ in range(20):

@@ -37,7 +37,14 @@ LINES = [
     Line("the same, second epoch", "ragged_second", "s", 1, 0.14),
     Line("a Python loop over 1,000 elements", "elements", "s", 1, 0.15),
     *(
-        Line(f"to the end of the third step, {work}, {way}", f"{work}_{way}", "s", 1, 1.3, f"{work}_jax")
+        Line(
+            f"to the end of the third step, {work}, {way}",
+            f"{work}_{way}",
+            "s",
+            1,
+            1.3,
+            f"{work}_jax",
+        )
         for work in STEPS
         for way in ("imperative", "hybridized")
     ),
@@ -87,7 +94,10 @@ def measure() -> dict[str, Any]:
 
 def table(t: dict[str, Any]) -> str:
     """The results in Markdown."""
-    lines = ["| work | unit | goal | measured | | MXNet | hand-written JAX |", "|---|---|--:|--:|---|--:|--:|"]
+    lines = [
+        "| work | unit | goal | measured | | MXNet | hand-written JAX |",
+        "|---|---|--:|--:|---|--:|--:|",
+    ]
     for work, key, unit, scale, goal, of in LINES:
         if key not in t or (of and of not in t):
             continue
@@ -95,7 +105,11 @@ def table(t: dict[str, Any]) -> str:
         value = t[key] * scale
         mxnet = f"{t['mxnet_' + key] * scale:.3g}" if "mxnet_" + key in t else ""
         jax = f"{t[of]:.3g}" if of and not of.startswith("mxnet") else ""
-        shown = f"<= {goal:g} x {'MXNet' if of.startswith('mxnet') else 'JAX'}'s" if of else f"<= {goal:g}"
+        shown = (
+            f"<= {goal:g} x {'MXNet' if of.startswith('mxnet') else 'JAX'}'s"
+            if of
+            else f"<= {goal:g}"
+        )
         lines.append(
             f"| {work} | {unit} | {shown} | {value:.3g} | {'ok' if value <= most else 'miss'} | {mxnet} | {jax} |"
         )

@@ -27,7 +27,9 @@ def _normal(*shape: int) -> Any:
     """Random weights drawn by NumPy: drawn by JAX they would be several programs more."""
     import jax
 
-    return jax.device_put((_RANDOM.randn(*shape) * (2 / np.prod(shape[1:])) ** 0.5).astype("float32"))
+    return jax.device_put(
+        (_RANDOM.randn(*shape) * (2 / np.prod(shape[1:])) ** 0.5).astype("float32")
+    )
 
 
 _RANDOM = np.random.RandomState(0)
@@ -160,7 +162,11 @@ def jax_encoder() -> tuple[Any, Any, Callable[..., Any], Any]:
 def in_jax(work: str) -> None:
     import jax
 
-    params, moving, loss, (x, y) = {"lenet": jax_lenet, "resnet18": jax_resnet18, "encoder": jax_encoder}[work]()
+    params, moving, loss, (x, y) = {
+        "lenet": jax_lenet,
+        "resnet18": jax_resnet18,
+        "encoder": jax_encoder,
+    }[work]()
     tree = jax.tree_util
     velocity = tree.tree_map(jax.numpy.zeros_like, params)
 

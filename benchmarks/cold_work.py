@@ -50,13 +50,18 @@ def ragged(mx: Any) -> dict[str, float]:
     """Training on 100 sentences of different lengths, one at a time: the first epoch and the second."""
     np, gluon = mx.np, mx.gluon
     rng = numpy.random.RandomState(0)
-    sentences = [np.array(rng.randint(0, 1000, 5 + k).astype("int32")) for k in rng.permutation(100)]
+    sentences = [
+        np.array(rng.randint(0, 1000, 5 + k).astype("int32")) for k in rng.permutation(100)
+    ]
     labels = [np.array([k % 2], dtype="int32") for k in range(100)]
     embedding, dense = gluon.nn.Embedding(1000, 32), gluon.nn.Dense(2)
     loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
     for block in (embedding, dense):
         block.initialize()
-    trainers = [gluon.Trainer(b.collect_params(), "adam", {"learning_rate": 0.01}) for b in (embedding, dense)]
+    trainers = [
+        gluon.Trainer(b.collect_params(), "adam", {"learning_rate": 0.01})
+        for b in (embedding, dense)
+    ]
     found = {}
     for epoch in ("first", "second"):
         start = time.process_time()

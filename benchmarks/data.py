@@ -33,14 +33,26 @@ class Line(NamedTuple):
 
 
 LINES = [
-    Line("JPEG 256 x 256: cut, mirrored, normalised", "records", "images/s", 1, {"mxnet": 1.0, "torch": 1.0}),
+    Line(
+        "JPEG 256 x 256: cut, mirrored, normalised",
+        "records",
+        "images/s",
+        1,
+        {"mxnet": 1.0, "torch": 1.0},
+    ),
     Line("the same, resized to 224 first", "resized", "images/s", 1, {"mxnet": 1.0, "torch": 1.0}),
     Line("records read in order", "sequential", "MB/s", 1, {"mxnet": 0.8}),
     Line("records read by their keys", "random", "records/s", 1, {"mxnet": 1.0}),
 ]
 TRANSFORMS = (
     *("ToTensor", "Normalize", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop"),
-    *("RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast", "RandomSaturation"),
+    *(
+        "RandomFlipLeftRight",
+        "RandomFlipTopBottom",
+        "RandomBrightness",
+        "RandomContrast",
+        "RandomSaturation",
+    ),
     *("RandomHue", "RandomColorJitter", "RandomLighting", "RandomGray", "Rotate", "usual"),
 )
 LINES += [
@@ -79,7 +91,10 @@ def measure(folder: str) -> dict[str, Any]:
 
 def table(t: dict[str, Any]) -> str:
     """The results in Markdown."""
-    lines = ["| work | unit | ours | compared with | theirs | ratio | goal | |", "|---|---|--:|---|--:|--:|--:|---|"]
+    lines = [
+        "| work | unit | ours | compared with | theirs | ratio | goal | |",
+        "|---|---|--:|---|--:|--:|--:|---|",
+    ]
     for work, key, unit, of, goals in LINES:
         ours = of / t[f"mxjax {key}"]
         for other, goal in goals.items():
@@ -88,7 +103,9 @@ def table(t: dict[str, Any]) -> str:
                 ratio = ours / theirs
                 verdict = "ok" if ratio >= goal else "miss"
                 name = f"{t[f'{other} framework']} | {theirs:,.0f}"
-                lines.append(f"| {work} | {unit} | {ours:,.0f} | {name} | {ratio:.2f} | >= {goal:.2g} | {verdict} |")
+                lines.append(
+                    f"| {work} | {unit} | {ours:,.0f} | {name} | {ratio:.2f} | >= {goal:.2g} | {verdict} |"
+                )
         if not any(f"{other} {key}" in t for other in goals):
             lines.append(f"| {work} | {unit} | {ours:,.0f} | | | | | |")
     for framework in ("mxjax", "mxnet"):
@@ -109,7 +126,9 @@ def main() -> None:
     text = table(results)
     (OUTPUT / "data.json").write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     (OUTPUT / "data.md").write_text(text + "\n")
-    print(f"{processor()}, one core and one thread, process CPU time; pictures by {results['mxjax codec']}")
+    print(
+        f"{processor()}, one core and one thread, process CPU time; pictures by {results['mxjax codec']}"
+    )
     print(text)
     for name, variable in (("mxnet", "MXJAX_BENCH_MXNET"), ("torch", "MXJAX_BENCH_TORCH")):
         if f"{name} framework" not in results:

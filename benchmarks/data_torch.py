@@ -1,6 +1,6 @@
 """The pictures of `data_work.py` by torchvision and PyTorch's DataLoader; prints one JSON object. `data.py` starts it.
 
-    python benchmarks/data_torch.py FOLDER records|resized
+python benchmarks/data_torch.py FOLDER records|resized
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def main(folder: str, work: str) -> None:
         transforms.ToTensor(),
         transforms.Normalize([each / 255 for each in MEAN], [each / 255 for each in STD]),
     ]
-    loader = DataLoader(Records(os.path.join(folder, "data.rec"), transforms.Compose(steps)), BATCH, num_workers=0)
+    loader = DataLoader(
+        Records(os.path.join(folder, "data.rec"), transforms.Compose(steps)), BATCH, num_workers=0
+    )
     best = float("inf")
     for _ in range(3):
         begin, count = time.process_time(), 0

@@ -30,10 +30,14 @@ def write(path: str, mx: Any) -> dict[str, Any]:
     rng = numpy.random.default_rng(0)
     with mx.recordio.MXIndexedRecordIO(path + ".idx", path + ".rec", "w") as writer:
         for n in range(PICTURES):
-            patches = Image.fromarray(rng.integers(0, 256, (16, 16, 3), numpy.uint8)).resize((SIDE, SIDE), 3)
+            patches = Image.fromarray(rng.integers(0, 256, (16, 16, 3), numpy.uint8)).resize(
+                (SIDE, SIDE), 3
+            )
             noisy = numpy.asarray(patches).astype(int) + rng.normal(0, 8, (SIDE, SIDE, 1))
             buffer = io.BytesIO()
-            Image.fromarray(numpy.clip(noisy, 0, 255).astype(numpy.uint8)).save(buffer, "JPEG", quality=90)
+            Image.fromarray(numpy.clip(noisy, 0, 255).astype(numpy.uint8)).save(
+                buffer, "JPEG", quality=90
+            )
             writer.write_idx(n, mx.recordio.pack((0, n % 10, n, 0), buffer.getvalue()))
     return {"bytes": os.path.getsize(path + ".rec")}
 
@@ -102,7 +106,14 @@ def transforms(mx: Any) -> dict[str, float]:
         "RandomGray": T.RandomGray(0.5), "Normalize": T.Normalize(list(MEAN), list(STD)),
         "Rotate": T.Rotate(30),
     }  # fmt: skip
-    usual = ["RandomResizedCrop", "RandomFlipLeftRight", "RandomColorJitter", "RandomLighting", "ToTensor", "Normalize"]
+    usual = [
+        "RandomResizedCrop",
+        "RandomFlipLeftRight",
+        "RandomColorJitter",
+        "RandomLighting",
+        "ToTensor",
+        "Normalize",
+    ]
     composed = T.Compose([each[name] for name in usual])
     found = {}
     for size, suffix in ((256, ""), (72, " small")):

@@ -78,8 +78,15 @@ class Worker:
         if script == "gpu_torch.py" and os.environ.get("MXJAX_BENCH_TORCH"):
             python = os.environ["MXJAX_BENCH_TORCH"]
             del env["PYTHONPATH"]
-        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors, "text": True}
-        self._process = subprocess.Popen([python, str(HERE / script), *args], env=env, bufsize=1, **pipes)
+        pipes: Any = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": self._errors,
+            "text": True,
+        }
+        self._process = subprocess.Popen(
+            [python, str(HERE / script), *args], env=env, bufsize=1, **pipes
+        )
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         self._waits = 1  # answers: the first says what it is
@@ -150,10 +157,14 @@ def pictures(folder: Path, tiny: bool) -> str:
     path.mkdir()
     files = []
     for n in range(min(256, size.pictures)):
-        patches = Image.fromarray(rng.integers(0, 256, (16, 16, 3), numpy.uint8)).resize((side, side), 3)
+        patches = Image.fromarray(rng.integers(0, 256, (16, 16, 3), numpy.uint8)).resize(
+            (side, side), 3
+        )
         noisy = numpy.asarray(patches).astype(int) + rng.normal(0, 8, (side, side, 1))
         buffer = io.BytesIO()
-        Image.fromarray(numpy.clip(noisy, 0, 255).astype(numpy.uint8)).save(buffer, "JPEG", quality=90)
+        Image.fromarray(numpy.clip(noisy, 0, 255).astype(numpy.uint8)).save(
+            buffer, "JPEG", quality=90
+        )
         files.append(buffer.getvalue())
         (path / f"{n:04}.jpg").write_bytes(files[-1])
     with mx.recordio.MXIndexedRecordIO(f"{path}.idx", f"{path}.rec", "w") as writer:
@@ -168,7 +179,10 @@ class Bench:
         self.options = options
         self.out = Path(os.environ.get("OUT") or OUTPUT)
         self.out.mkdir(parents=True, exist_ok=True)
-        self.results: dict[str, Any] = {"rows": {}, "sizes": (TINY if options.tiny else FULL)._asdict()}
+        self.results: dict[str, Any] = {
+            "rows": {},
+            "sizes": (TINY if options.tiny else FULL)._asdict(),
+        }
         self.hlo = folder / "hlo"
         self.hlo.mkdir()
         flags = [f"--{f}" for f in ("tiny", "kernels") if getattr(options, f)]
@@ -179,7 +193,9 @@ class Bench:
             "jax": Worker("gpu_jax.py", *flags, hlo=str(self.hlo)),
         }
         if options.first:
-            self.workers["begun"] = Worker("gpu_ours.py", *(f for f in flags if f != "--kernels"), path, at_once=False)
+            self.workers["begun"] = Worker(
+                "gpu_ours.py", *(f for f in flags if f != "--kernels"), path, at_once=False
+            )
         if has_torch:
             self.workers["torch"] = Worker("gpu_torch.py", *flags, path)
             if options.compile:
@@ -191,7 +207,9 @@ class Bench:
     def of(self, way: str, work: str) -> tuple[Worker | None, str]:
         """The process that does a work in this way, and what the work is called there."""
         if way in OURS:
-            return self.workers["ours"], work + ("_imperative" if way == "imperative" and work != "cold" else "")
+            return self.workers["ours"], work + (
+                "_imperative" if way == "imperative" and work != "cold" else ""
+            )
         return self.workers.get(way), work
 
     def row(self, row: Row) -> None:
@@ -200,7 +218,10 @@ class Bench:
         asked = [w for w in row.ways if w != "compiled" and self.of(w, row.work)[0]]
         waves = [[w] for w in asked]
         if self.options.together and "hybridized" in asked:
-            waves = [[w for w in asked if w != "imperative"], [w for w in asked if w == "imperative"]]
+            waves = [
+                [w for w in asked if w != "imperative"],
+                [w for w in asked if w == "imperative"],
+            ]
         for wave in waves:
             for way in wave:
                 worker, name = self.of(way, row.work)
@@ -224,7 +245,9 @@ class Bench:
                 if "failed" not in facts:
                     worker, name = self.of(way, row.work)
                     turn = worker.ask("turn", name)  # type: ignore[union-attr]
-                    facts.update(turn) if "failed" in turn else facts.setdefault("turns", []).append(turn)
+                    facts.update(turn) if "failed" in turn else facts.setdefault(
+                        "turns", []
+                    ).append(turn)
         for facts in found.values():
             if "turns" in facts:
                 for key in ("ms", "host"):
@@ -241,7 +264,9 @@ class Bench:
                 print(f"  {way} failed: {facts['failed'].strip()[-700:]}", flush=True)
         begun = found.get("begun", {})
         if "first" in begun:
-            print(f"  as users have it: {begun['first']:.1f} s to the first step, {begun['warm']:.1f} to step {STEPS}")
+            print(
+                f"  as users have it: {begun['first']:.1f} s to the first step, {begun['warm']:.1f} to step {STEPS}"
+            )
         for text in (*disagreement(row, found), *kernels(found)):
             print(f"  {text}", flush=True)
 
@@ -263,7 +288,9 @@ class Bench:
             found = done[row.work]
             background.send("prepare", row.work)  # type: ignore[union-attr]
             found["compiled"] = background.answer(self.options.budget - self.spent() + 20)  # type: ignore[union-attr]
-            best = min((w for w in OURS if "ms" in found[w]), key=lambda w: found[w]["ms"], default=None)
+            best = min(
+                (w for w in OURS if "ms" in found[w]), key=lambda w: found[w]["ms"], default=None
+            )
             again = {w: dict(found[w]) for w in ("compiled", best) if w is not None}
             self.turns(row, again)
             found["compiled"] = again["compiled"]
@@ -272,7 +299,9 @@ class Bench:
         self.finish()
 
     def finish(self) -> None:
-        rows = [line(r, self.results["rows"][r.work]) for r in ROWS if r.work in self.results["rows"]]
+        rows = [
+            line(r, self.results["rows"][r.work]) for r in ROWS if r.work in self.results["rows"]
+        ]
         (self.out / "gpu.md").write_text("\n".join([HEAD, *rows]) + "\n")
         if any(self.hlo.iterdir()):
             with tarfile.open(self.out / "gpu_programs.tar", "w") as tar:
@@ -298,8 +327,16 @@ def line(row: Row, found: dict[str, Any]) -> str:
     ours = [ms[w] for w in OURS if w in ms]
     theirs = [t for w, t in ms.items() if w not in OURS]
     ratio = min(ours) / min(theirs) if ours and theirs else None
-    both = ms["imperative"] / ms["hybridized"] if {"imperative", "hybridized"} <= ms.keys() else None
-    met = "" if ratio is None else "ok" if ratio <= GOAL and (both is None or both <= WITHIN) else "miss"
+    both = (
+        ms["imperative"] / ms["hybridized"] if {"imperative", "hybridized"} <= ms.keys() else None
+    )
+    met = (
+        ""
+        if ratio is None
+        else "ok"
+        if ratio <= GOAL and (both is None or both <= WITHIN)
+        else "miss"
+    )
     many = {"images": FULL.images, "words": FULL.lstm_batch * FULL.lstm_length}.get(row.each, 0)
     if row.each == "sequences":
         many = FULL.tokens // FULL.lengths[row.work == "bert_512"]
@@ -307,7 +344,9 @@ def line(row: Row, found: dict[str, Any]) -> str:
 
     def three(key: str, scale: float, digits: int) -> str:
         ways = ("hybridized", "imperative", "jax", "torch")
-        return " / ".join(f"{found[w][key] * scale:.{digits}f}" if key in found.get(w, {}) else "-" for w in ways)
+        return " / ".join(
+            f"{found[w][key] * scale:.{digits}f}" if key in found.get(w, {}) else "-" for w in ways
+        )
 
     cells = [
         row.title, f"{GOAL:g}", "" if ratio is None else f"{ratio:.2f}", met, "" if both is None else f"{both:.2f}",
@@ -319,12 +358,16 @@ def line(row: Row, found: dict[str, Any]) -> str:
 
 def disagreement(row: Row, found: dict[str, Any]) -> list[str]:
     """What is wrong with the losses: they do not fall, or differ by more than they may."""
-    losses = {w: f["losses"] for w, f in found.items() if w not in BESIDE and "losses" in f and row.agree}
+    losses = {
+        w: f["losses"] for w, f in found.items() if w not in BESIDE and "losses" in f and row.agree
+    }
     said = [f"the loss of {w} does not fall: {v}" for w, v in losses.items() if not v[-1] < v[0]]
     if losses:
         first = next(iter(losses.values()))
         for way, values in losses.items():
-            apart = max(abs(a - b) / max(abs(a), first[0] / 4) for a, b in zip(first, values, strict=True))
+            apart = max(
+                abs(a - b) / max(abs(a), first[0] / 4) for a, b in zip(first, values, strict=True)
+            )
             if not apart <= row.agree:
                 said.append(f"losses of {way} differ by {apart:.1e}: {values} for {first}")
     return said
@@ -344,9 +387,15 @@ def arguments(given: list[str]) -> argparse.Namespace:
     names = [r.work for r in ROWS]
     parser.add_argument("works", nargs="*", metavar="WORK", help=" ".join(names))
     parser.add_argument("--budget", type=float, default=420.0)
-    parser.add_argument("--together", action="store_true", help="compile in all processes at once: sooner, less sure")
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="compile in all processes at once: sooner, less sure",
+    )
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--first", action="store_true", help="also what the first steps take where compiling waits")
+    parser.add_argument(
+        "--first", action="store_true", help="also what the first steps take where compiling waits"
+    )
     parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     options = parser.parse_args(given)

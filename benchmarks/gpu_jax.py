@@ -1,6 +1,6 @@
 """The works of `make bench-gpu` in JAX by hand: functions, channels last, one donated `jax.jit` a step.
 
-    python benchmarks/gpu_jax.py [--tiny] [--kernels]
+python benchmarks/gpu_jax.py [--tiny] [--kernels]
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 def conv(x: Any, w: Any, stride: int = 1, pad: int | None = None) -> Any:
     pad = w.shape[0] // 2 if pad is None else pad
-    return jax.lax.conv_general_dilated(x, w, (stride, stride), [(pad, pad)] * 2, dimension_numbers=LAYOUT)
+    return jax.lax.conv_general_dilated(
+        x, w, (stride, stride), [(pad, pad)] * 2, dimension_numbers=LAYOUT
+    )
 
 
 def pool(x: Any, k: int, stride: int, pad: int = 0) -> Any:
     around = ((0, 0), (pad, pad), (pad, pad), (0, 0))
-    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, k, k, 1), (1, stride, stride, 1), around)
+    return jax.lax.reduce_window(
+        x, -jnp.inf, jax.lax.max, (1, k, k, 1), (1, stride, stride, 1), around
+    )
 
 
 def layer_norm(x: Any, scale: Any, shift: Any) -> Any:
@@ -93,7 +97,9 @@ def bert(params: Any, state: Any, tokens: Any) -> Any:
         read = jax.nn.dot_product_attention(q, k, v, implementation="cudnn" if GPU else "xla")
         x = layer_norm(x + dense(read.reshape(x.shape)), next(w), next(w))
         x = layer_norm(x + dense(jax.nn.gelu(dense(x), approximate=False)), next(w), next(w))
-    x = layer_norm(jax.nn.gelu(dense(x[:, : predicted(length)]), approximate=False), next(w), next(w))
+    x = layer_norm(
+        jax.nn.gelu(dense(x[:, : predicted(length)]), approximate=False), next(w), next(w)
+    )
     return dense(x), state
 
 
@@ -174,7 +180,10 @@ def made(name: str) -> Made:
         found = compiled.memory_analysis()
         peak = found.temp_size_in_bytes + found.argument_size_in_bytes + found.output_size_in_bytes
         gpu_kernels.text(f"jax_{name}", compiled)
-        more = {**gpu_kernels.kernels(step, sync), **(gpu_kernels.transfers() if name == "lenet" else {})}
+        more = {
+            **gpu_kernels.kernels(step, sync),
+            **(gpu_kernels.transfers() if name == "lenet" else {}),
+        }
         return {"first": spent, "bytes": peak - found.alias_size_in_bytes, **more}
 
     def sync() -> None:

@@ -72,7 +72,9 @@ def transfers() -> dict[str, Any]:
 def summary(events: list[dict[str, Any]]) -> dict[str, Any]:
     """The events of the device's streams, added up by name."""
     names = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
-    threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    threads = {
+        (e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"
+    }
     spent: collections.Counter[str] = collections.Counter()
     counts: collections.Counter[str] = collections.Counter()
     for e in events:
@@ -85,7 +87,9 @@ def summary(events: list[dict[str, Any]]) -> dict[str, Any]:
         for n, us in spent.most_common(SHOWN)
     ]
     return {
-        "kernels": sum(counts.values()) / ROUNDS, "device_ms": sum(spent.values()) / ROUNDS / 1e3, "longest": longest
+        "kernels": sum(counts.values()) / ROUNDS,
+        "device_ms": sum(spent.values()) / ROUNDS / 1e3,
+        "longest": longest,
     }
 
 

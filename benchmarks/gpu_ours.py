@@ -77,11 +77,18 @@ class Layer(gluon.HybridBlock):
 
         def split(a: Any) -> Any:
             """(batch * heads, length, width)"""
-            return a.reshape(n, length, heads, width).transpose(0, 2, 1, 3).reshape(-1, length, width)
+            return (
+                a.reshape(n, length, heads, width).transpose(0, 2, 1, 3).reshape(-1, length, width)
+            )
 
         q, k, v = (split(a) for a in np.split(self.into(x), 3, axis=-1))
         scores = npx.softmax(npx.batch_dot(q, k, transpose_b=True) / width**0.5, axis=-1)
-        read = npx.batch_dot(scores, v).reshape(n, heads, length, width).transpose(0, 2, 1, 3).reshape(n, length, -1)
+        read = (
+            npx.batch_dot(scores, v)
+            .reshape(n, heads, length, width)
+            .transpose(0, 2, 1, 3)
+            .reshape(n, length, -1)
+        )
         x = self.norm(x + self.out(read))
         return self.last(x + self.narrow(npx.leaky_relu(self.wide(x), act_type="gelu")))
 
@@ -101,7 +108,9 @@ class BERT(gluon.HybridBlock):
 
     def forward(self, tokens: Any) -> Any:
         length = tokens.shape[1]
-        x = self.layers(self.norm(self.words(tokens) + self.places.weight.data(tokens.device)[:length]))
+        x = self.layers(
+            self.norm(self.words(tokens) + self.places.weight.data(tokens.device)[:length])
+        )
         head = self.head_norm(npx.leaky_relu(self.head(x[:, : predicted(length)]), act_type="gelu"))
         return self.out(head).astype("float32")
 
@@ -153,7 +162,11 @@ class OfPictures(gluon.HybridBlock):
 
 
 NETS: dict[str, Any] = {"lenet": lenet, "lstm": LSTM, "bert": BERT, "resnet": ResNet}
-RULES: dict[str, Any] = {"adam": ("adam", {}), "sgd": ("sgd", {}), "momentum": ("sgd", {"momentum": 0.9})}
+RULES: dict[str, Any] = {
+    "adam": ("adam", {}),
+    "sgd": ("sgd", {}),
+    "momentum": ("sgd", {"momentum": 0.9}),
+}
 
 
 def trained(net: Any) -> list[Any]:
@@ -171,7 +184,9 @@ def begun(work: Work, x: Any) -> Any:
         net(x)  # shapes become known
     arrays = weights(work, SIZE)
     if work.net == "lstm":  # the layers' arrays are one vector, biases last
-        arrays[1:9] = [numpy.concatenate([a.ravel() for k in (2, 1) for a in arrays[1:9] if a.ndim == k])]
+        arrays[1:9] = [
+            numpy.concatenate([a.ravel() for k in (2, 1) for a in arrays[1:9] if a.ndim == k])
+        ]
     for p, a in zip(trained(net), arrays, strict=True):
         if p.shape != a.shape:
             raise ValueError(f"{p.name} has shape {p.shape}, the weights {a.shape}")
@@ -211,11 +226,17 @@ def made(name: str) -> Made:
     if fed is not None:
         return pipeline(step, fed)
     listed: list[Any] = []
-    mx.core.hooks.compile_listeners.append(lambda name, device, compiled, options: listed.append(compiled))
+    mx.core.hooks.compile_listeners.append(
+        lambda name, device, compiled, options: listed.append(compiled)
+    )
 
     def rest() -> dict[str, Any]:
         cost = mx.memonger.measure(step, warmup=0)
-        largest = max(listed, key=lambda c: len(c.as_text()), default=None) if "--kernels" in sys.argv else None
+        largest = (
+            max(listed, key=lambda c: len(c.as_text()), default=None)
+            if "--kernels" in sys.argv
+            else None
+        )
         mx.core.hooks.compile_listeners.pop()
         if largest is not None:
             gpu_kernels.text(f"ours_{name}", largest)
@@ -253,6 +274,7 @@ def pipeline(step: Any, fed: Any) -> Made:
 
 def prepare(name: str) -> Any:
     if name == "cold":
+
         def run(shape: Any) -> float:
             a, b = np.ones(shape, device=DEVICE), np.full(shape, 2.0, device=DEVICE)
             return float(expression(a, b, np.tanh))
@@ -265,4 +287,7 @@ if __name__ == "__main__":
     npx.set_np()
     with DEVICE:
         device = jax.devices()[0].device_kind
-        serve({"framework": f"mxjax {mx.__version__}, jax {jax.__version__}", "device": device}, prepare)
+        serve(
+            {"framework": f"mxjax {mx.__version__}, jax {jax.__version__}", "device": device},
+            prepare,
+        )

@@ -63,11 +63,17 @@ class Layer(nn.Module):
         super().__init__()
         n = SIZE.units
         self.into, self.out, self.norm = nn.Linear(n, 3 * n), nn.Linear(n, n), nn.LayerNorm(n)
-        self.wide, self.narrow, self.last = nn.Linear(n, 4 * n), nn.Linear(4 * n, n), nn.LayerNorm(n)
+        self.wide, self.narrow, self.last = (
+            nn.Linear(n, 4 * n),
+            nn.Linear(4 * n, n),
+            nn.LayerNorm(n),
+        )
 
     def forward(self, x: Any) -> Any:
         n, length, units = x.shape
-        q, k, v = (a.view(n, length, SIZE.heads, -1).transpose(1, 2) for a in self.into(x).chunk(3, -1))
+        q, k, v = (
+            a.view(n, length, SIZE.heads, -1).transpose(1, 2) for a in self.into(x).chunk(3, -1)
+        )
         read = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, units)
         x = self.norm(x + self.out(read))
         return self.last(x + self.narrow(F.gelu(self.wide(x))))
@@ -80,7 +86,11 @@ class BERT(nn.Module):
         self.words, self.places = nn.Embedding(SIZE.words, n), nn.Embedding(max(SIZE.lengths), n)
         self.norm = nn.LayerNorm(n)
         self.layers = nn.Sequential(*(Layer() for _ in range(SIZE.layers)))
-        self.head, self.head_norm, self.out = nn.Linear(n, n), nn.LayerNorm(n), nn.Linear(n, SIZE.words)
+        self.head, self.head_norm, self.out = (
+            nn.Linear(n, n),
+            nn.LayerNorm(n),
+            nn.Linear(n, SIZE.words),
+        )
 
     def forward(self, tokens: Any) -> Any:
         length = tokens.shape[1]
@@ -108,8 +118,14 @@ class Bottleneck(nn.Module):
 
 
 def resnet() -> Any:
-    parts = [*normed(3, SIZE.width, 7, 2), nn.MaxPool2d(3, 2, 1), *(Bottleneck(*stage) for stage in stages(SIZE))]
-    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32 * SIZE.width, SIZE.classes))
+    parts = [
+        *normed(3, SIZE.width, 7, 2),
+        nn.MaxPool2d(3, 2, 1),
+        *(Bottleneck(*stage) for stage in stages(SIZE)),
+    ]
+    return nn.Sequential(
+        *parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32 * SIZE.width, SIZE.classes)
+    )
 
 
 NETS: dict[str, Any] = {"lenet": lenet, "lstm": LSTM, "bert": BERT, "resnet": resnet}
@@ -118,7 +134,9 @@ NETS: dict[str, Any] = {"lenet": lenet, "lstm": LSTM, "bert": BERT, "resnet": re
 def rule_of(work: Work, params: Any) -> Any:
     if work.rule == "adam":
         return torch.optim.Adam(params, lr=work.rate, fused=CUDA)
-    return torch.optim.SGD(params, lr=work.rate, momentum=0.9 if work.rule == "momentum" else 0.0, fused=CUDA)
+    return torch.optim.SGD(
+        params, lr=work.rate, momentum=0.9 if work.rule == "momentum" else 0.0, fused=CUDA
+    )
 
 
 def sync() -> None:
@@ -135,7 +153,10 @@ def made(name: str) -> Made:
     x, y = (torch.from_numpy(a).to(DEVICE) for a in data(work, SIZE))
     y = y.long()
     if work.net == "resnet":
-        net, x = net.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+        net, x = (
+            net.to(memory_format=torch.channels_last),
+            x.contiguous(memory_format=torch.channels_last),
+        )
     rule = rule_of(work, net.parameters())
 
     def loss_of(x: Any, y: Any) -> Any:
@@ -143,7 +164,11 @@ def made(name: str) -> Made:
             out = net(x)
         return F.cross_entropy(out.float().flatten(0, -2), y.flatten())
 
-    run = torch.compile(loss_of, mode="reduce-overhead" if name == "lenet" else None) if COMPILE else loss_of
+    run = (
+        torch.compile(loss_of, mode="reduce-overhead" if name == "lenet" else None)
+        if COMPILE
+        else loss_of
+    )
 
     def step(x: Any = x, y: Any = y) -> Any:
         rule.zero_grad(set_to_none=True)
@@ -186,7 +211,9 @@ class Pictures(torch.utils.data.Dataset[Any]):
         a = numpy.asarray(Image.open(io.BytesIO(self.files[n % len(self.files)].read_bytes())))
         top, left = (random.randint(0, s - SIZE.side) for s in a.shape[:2])
         a = a[top : top + SIZE.side, left : left + SIZE.side]
-        return torch.from_numpy(numpy.ascontiguousarray(a[:, ::-1] if random.random() < 0.5 else a)), n % 10
+        return torch.from_numpy(
+            numpy.ascontiguousarray(a[:, ::-1] if random.random() < 0.5 else a)
+        ), n % 10
 
 
 def pipeline(step: Any) -> Made:
@@ -215,7 +242,11 @@ def pipeline(step: Any) -> Made:
 def prepare(name: str) -> Any:
     if name == "cold":
         return cold(
-            lambda s: float(expression(torch.ones(s, device=DEVICE), torch.full(s, 2.0, device=DEVICE), torch.tanh))
+            lambda s: float(
+                expression(
+                    torch.ones(s, device=DEVICE), torch.full(s, 2.0, device=DEVICE), torch.tanh
+                )
+            )
         )
     return made(name)
 

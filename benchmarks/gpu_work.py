@@ -42,7 +42,26 @@ class Sizes(NamedTuple):
     workers: int
 
 
-FULL = Sizes(128, 224, 64, (3, 4, 6, 3), 1000, 30522, 768, 12, 12, 8192, (128, 512), 10000, 650, 64, 35, 64, 2048, 14)
+FULL = Sizes(
+    128,
+    224,
+    64,
+    (3, 4, 6, 3),
+    1000,
+    30522,
+    768,
+    12,
+    12,
+    8192,
+    (128, 512),
+    10000,
+    650,
+    64,
+    35,
+    64,
+    2048,
+    14,
+)
 TINY = Sizes(4, 32, 8, (1, 1, 1, 1), 10, 97, 16, 2, 2, 64, (8, 16), 50, 8, 3, 5, 4, 16, 2)
 
 
@@ -156,9 +175,13 @@ def data(work: Work, size: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """A batch, and what it should give."""
     draw = np.random.RandomState(1)
     if work.net == "lenet":
-        return draw.rand(size.lenet, 1, 28, 28).astype("float32"), draw.randint(0, 10, size.lenet).astype("int32")
+        return draw.rand(size.lenet, 1, 28, 28).astype("float32"), draw.randint(
+            0, 10, size.lenet
+        ).astype("int32")
     if work.net == "lstm":
-        words = draw.randint(0, size.lstm_words, (2, size.lstm_length, size.lstm_batch)).astype("int32")
+        words = draw.randint(0, size.lstm_words, (2, size.lstm_length, size.lstm_batch)).astype(
+            "int32"
+        )
         return words[0], words[1]
     if work.net == "bert":
         length = size.lengths[work.length]
@@ -232,7 +255,10 @@ class _Turns:
             issued = time.perf_counter()
             del loss
         self.made.sync()
-        return {"ms": (time.perf_counter() - begin) / calls * 1e3, "host": (issued - begin) / calls * 1e3}
+        return {
+            "ms": (time.perf_counter() - begin) / calls * 1e3,
+            "host": (issued - begin) / calls * 1e3,
+        }
 
 
 def serve(facts: dict[str, Any], prepare: Callable[[str], Made | float]) -> None:

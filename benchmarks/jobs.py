@@ -65,11 +65,18 @@ PYTHONS = {"1.9": "MXJAX_BENCH_MXNET1", "2.0": "MXJAX_BENCH_MXNET"}
 
 def run_job(job: Job, command: list[str], cache: str) -> dict[str, Any]:
     """The figures that a job prints last, or ``{"failed": why}``."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     env["XDG_CACHE_HOME"] = cache
     env.pop("MXJAX_CACHE_DIR", None)  # the second run finds the programs of the first
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    env["PYTHONPATH"] = os.pathsep.join(p for p in (str(HERE.parent), os.environ.get("PYTHONPATH")) if p)
+    env["PYTHONPATH"] = os.pathsep.join(
+        p for p in (str(HERE.parent), os.environ.get("PYTHONPATH")) if p
+    )
     if command[1:2] != ["-m"]:
         del env["PYTHONPATH"]  # the script's own folder is all that it needs
         env.update(job.mxnet_environment)
@@ -81,7 +88,10 @@ def run_job(job: Job, command: list[str], cache: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {LONGEST} s"}
     if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1], "error": done.stderr[-3000:]}
+        return {
+            "failed": (done.stderr.strip().splitlines() or ["no message"])[-1],
+            "error": done.stderr[-3000:],
+        }
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
 
 
@@ -117,7 +127,10 @@ def verdicts(job: Job, found: dict[str, Any]) -> list[str]:
     missed = []
     if first["cpu"] > job.goal * theirs:
         missed.append("first run")
-    if second["cpu"] > theirs + AGAIN * max(0.0, first["cpu"] - theirs) and second["cpu"] > job.goal * theirs:
+    if (
+        second["cpu"] > theirs + AGAIN * max(0.0, first["cpu"] - theirs)
+        and second["cpu"] > job.goal * theirs
+    ):
         missed.append("second run")
     if max(first["pause"], second["pause"]) > PAUSE:
         missed.append(f"pause ({first['where']})")
@@ -128,7 +141,11 @@ def row(job: Job, found: dict[str, Any]) -> str:
     """A job's line of the table."""
     missed = verdicts(job, found)
     mark = "miss: " + "; ".join(missed) if missed else "ok"
-    if "cpu" not in found["first"] or "cpu" not in found["second"] or "failed" in found.get("mxnet", {}):
+    if (
+        "cpu" not in found["first"]
+        or "cpu" not in found["second"]
+        or "failed" in found.get("mxnet", {})
+    ):
         return f"| {job.name} |" + " |" * 8 + f" {mark} |"
     first, second = found["first"], found["second"]
     theirs = found["mxnet"]["cpu"] if "mxnet" in found else job.mxnet
@@ -163,7 +180,9 @@ def main(names: list[str]) -> int:
             if "error" in figures:
                 say(f"{job.name}, {run}:\n{figures['error']}")
     table = "\n".join([HEAD, *(row(job, results[job.name]) for job in asked)])
-    (OUTPUT / "jobs.json").write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (OUTPUT / "jobs.json").write_text(
+        json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
     (OUTPUT / "jobs.md").write_text(table + "\n", encoding="utf-8")
     print(f"{processor()}, one core; CPU seconds")
     print(table)
@@ -173,7 +192,9 @@ def main(names: list[str]) -> int:
     )
     for version, name in PYTHONS.items():
         if not os.environ.get(name) and any(job.version == version for job in asked):
-            print(f"Figures in brackets are recorded ones: set {name}=<a Python with MXNet {version}>.")
+            print(
+                f"Figures in brackets are recorded ones: set {name}=<a Python with MXNet {version}>."
+            )
     print(f"{time.perf_counter() - begin:.0f} s; bench_output/ holds the figures")
     return int(any(verdicts(job, results[job.name]) for job in asked))
 

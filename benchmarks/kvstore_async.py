@@ -48,7 +48,9 @@ def worker(kind: str, mx: Any) -> None:
     for k in keys:
         kv.pull(k, out=outs[k])
     # MXNet's pull writes over the pushed gradient as well: its numbers are others.
-    assert mx.__name__ != "mxjax" or all((out.asnumpy() == -REPEATS * WORKERS).all() for out in outs)
+    assert mx.__name__ != "mxjax" or all(
+        (out.asnumpy() == -REPEATS * WORKERS).all() for out in outs
+    )
     kv._barrier()
     if kv.rank == 0:
         print(json.dumps({"wall": min(times), "median": statistics.median(times)}), flush=True)
@@ -64,7 +66,10 @@ def figures() -> list[dict[str, Any]]:
     works = {kind: f"{kind} pushed and pulled, dist_async, {WORKERS} workers" for kind in WORK}
     if importlib.util.find_spec("ray") is None:
         why = "not measured: its servers are Ray's (pip install 'mxjax[ray]')"
-        return [figure(f"{works[k]} / MXNet dist_async", None, unit=why, at_most=g) for k, g in goals.items()]
+        return [
+            figure(f"{works[k]} / MXNet dist_async", None, unit=why, at_most=g)
+            for k, g in goals.items()
+        ]
     python = os.environ.get("MXJAX_BENCH_MXNET")
     found = []
     for kind in WORK:
@@ -74,7 +79,9 @@ def figures() -> list[dict[str, Any]]:
             mine.append(result(done.stdout, done.stderr)["wall"])
             if python:
                 its.append(theirs(python, kind, WORKERS, Path(__file__).name)["wall"])
-        found.append(ratio(works[kind], min(mine), min(its, default=None), "MXNet dist_async", goals[kind]))
+        found.append(
+            ratio(works[kind], min(mine), min(its, default=None), "MXNet dist_async", goals[kind])
+        )
     return found
 
 

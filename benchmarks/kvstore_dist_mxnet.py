@@ -1,6 +1,6 @@
 """What MXNet's dist_sync takes for the work of kvstore_dist.py; one process of the job that DMLC_* names.
 
-    DMLC_ROLE=... /path/to/python benchmarks/kvstore_dist_mxnet.py resnet50 [repeats]
+DMLC_ROLE=... /path/to/python benchmarks/kvstore_dist_mxnet.py resnet50 [repeats]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether jobs end as they should when a process is killed, and sums are exact; part of make bench-kvstore.
 
-    python benchmarks/kvstore_faults.py [--long]      # 50 kills and 50 restarts; else a few of each
+python benchmarks/kvstore_faults.py [--long]      # 50 kills and 50 restarts; else a few of each
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def restarts(count: int) -> int:
             done = launched(
                 "-n", 4, *options, "--checkpoints", folder, SCRIPTS / "training.py", at, who, 0
             )
-        return set(re.findall(r"parameters (.*)$", done.stdout, re.M)) if done.returncode == 0 else set()
+        return (
+            set(re.findall(r"parameters (.*)$", done.stdout, re.M))
+            if done.returncode == 0
+            else set()
+        )
 
     expected = parameters(-1, 0)
     assert len(expected) == 1
@@ -53,9 +57,19 @@ def figures(long: bool) -> list[dict[str, Any]]:
     killed, again = (50, 50) if long else (4, 2)
     clean, longest = kills(killed)
     found = [
-        figure("kill -9 of one of 4 processes: jobs that name it and end", clean, unit=f"of {killed}", at_least=killed),
+        figure(
+            "kill -9 of one of 4 processes: jobs that name it and end",
+            clean,
+            unit=f"of {killed}",
+            at_least=killed,
+        ),
         figure("the same: the longest job", longest, unit="s"),
-        figure("the same with --restarts 1: exact parameters", restarts(again), unit=f"of {again}", at_least=again),
+        figure(
+            "the same with --restarts 1: exact parameters",
+            restarts(again),
+            unit=f"of {again}",
+            at_least=again,
+        ),
     ]
     done = launched("-n", 4, SCRIPTS / "stress.py", CALLS)
     exact = len(re.findall(r"^\[\d\] exact", done.stdout, re.M))

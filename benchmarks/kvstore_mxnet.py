@@ -1,6 +1,6 @@
 """What MXNet's kvstores take for the work of kvstore.py; run by a Python that has MXNet 2.
 
-    /path/to/python benchmarks/kvstore_mxnet.py [repeats]
+/path/to/python benchmarks/kvstore_mxnet.py [repeats]
 """
 
 from __future__ import annotations

@@ -53,13 +53,24 @@ def states() -> dict[str, float]:
         kv.init(keys, [mx.np.array(rng.randn(*s).astype("float32")) for s in shapes])
         for _ in range(3):
             grads = [rng.randn(*s).astype("float32") for s in shapes]
-            kv.push(keys, [[mx.np.array(g * (d + 1), device=x) for d, x in enumerate(devices)] for g in grads])
+            kv.push(
+                keys,
+                [
+                    [mx.np.array(g * (d + 1), device=x) for d, x in enumerate(devices)]
+                    for g in grads
+                ],
+            )
         outs = [mx.np.zeros(s) for s in shapes]
         kv.pull(keys, out=outs)
         weights[shared] = [o.asnumpy() for o in outs]
         leaves = [leaf for kept in kv._updater._kept.values() for leaf in kept.leaves]
         per_device = {
-            sum(s.data.nbytes for leaf in leaves for s in leaf.addressable_shards if s.device == d.jax_device)
+            sum(
+                s.data.nbytes
+                for leaf in leaves
+                for s in leaf.addressable_shards
+                if s.device == d.jax_device
+            )
             for d in devices
         }
         found["shared" if shared else "whole"] = max(per_device)
@@ -82,7 +93,9 @@ def run(python: str, script: str, *args: str) -> dict[str, Any]:
     flag = f"--xla_force_host_platform_device_count={DEVICES}"
     env["XLA_FLAGS"] = f"{env.get('XLA_FLAGS', '')} {flag}".strip()
     env["PYTHONPATH"] = os.pathsep.join(p for p in (str(HERE.parent), env.get("PYTHONPATH")) if p)
-    done = subprocess.run([python, str(HERE / script), *args], env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [python, str(HERE / script), *args], env=env, capture_output=True, text=True
+    )
     if done.returncode:
         raise SystemExit(f"{script} {' '.join(args)} ended with an error:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
@@ -108,13 +121,25 @@ def figures() -> list[dict[str, Any]]:
         "program": ("the same by XLA's all-reduce ('nccl')", "local_call", None),
     }
     found = [
-        ratio(f"{work}, CPU time", ours[name]["cpu"], mxnet and mxnet[baseline]["cpu"], "MXNet local", goal)
+        ratio(
+            f"{work}, CPU time",
+            ours[name]["cpu"],
+            mxnet and mxnet[baseline]["cpu"],
+            "MXNet local",
+            goal,
+        )
         for name, (work, baseline, goal) in works.items()
     ]
     s = ours["states"]
     return [
         *found,
-        figure("Adam's states per device, shared out / whole", s["shared"], s["whole"], "B", at_most=0.251),
+        figure(
+            "Adam's states per device, shared out / whole",
+            s["shared"],
+            s["whole"],
+            "B",
+            at_most=0.251,
+        ),
         figure("weights shared out - weights whole", s["apart"], unit="", at_most=1e-5),
     ]
 

@@ -44,7 +44,9 @@ def least(work: Callable[[], None], repeats: int, warm: int = 2) -> dict[str, fl
     return best
 
 
-def sums(kv: Any, grads: list[Any], outs: list[Any], wait: Callable[[], None], per_key: bool) -> Callable[[], None]:
+def sums(
+    kv: Any, grads: list[Any], outs: list[Any], wait: Callable[[], None], per_key: bool
+) -> Callable[[], None]:
     """One step of a store whose keys are 0, 1, ...: all gradients pushed, all sums pulled and waited for."""
     keys = list(range(len(grads)))
     kv.init(keys, [copies[0] for copies in grads])

@@ -76,7 +76,10 @@ def jax_step() -> tuple[Any, Any]:
 
     params = {
         "embedding": weight(WORDS, UNITS),
-        "layers": [(weight(4 * UNITS, UNITS), weight(4 * UNITS, UNITS), weight(4 * UNITS)) for _ in range(LAYERS)],
+        "layers": [
+            (weight(4 * UNITS, UNITS), weight(4 * UNITS, UNITS), weight(4 * UNITS))
+            for _ in range(LAYERS)
+        ],
         "out": (weight(WORDS, UNITS), weight(WORDS)),
     }
 
@@ -100,7 +103,9 @@ def jax_step() -> tuple[Any, Any]:
         return -jnp.take_along_axis(logs, y[..., None], -1).mean()
 
     def update(params: Any, x: Any, y: Any) -> Any:
-        return jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params, x, y))
+        return jax.tree_util.tree_map(
+            lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params, x, y)
+        )
 
     x, y = words()
     run = jax.jit(update, donate_argnums=0)
@@ -138,16 +143,24 @@ def main() -> None:
     if which == "torch":
         import torch
 
-        found = {"framework": "torch " + torch.__version__, **take_turns({"language_model": torch_step()}, 3, repeats)}
+        found = {
+            "framework": "torch " + torch.__version__,
+            **take_turns({"language_model": torch_step()}, 3, repeats),
+        }
     elif which == "mxnet":
         import mxnet as mx  # type: ignore[import-not-found]
 
         mx.npx.set_np()
-        found = {"framework": "mxnet " + mx.__version__, **take_turns({"language_model": gluon_step(mx)}, 3, repeats)}
+        found = {
+            "framework": "mxnet " + mx.__version__,
+            **take_turns({"language_model": gluon_step(mx)}, 3, repeats),
+        }
     else:
         import mxjax as mx
 
-        found = take_turns({"language_model": gluon_step(mx), "language_model_jax": jax_step()}, 3, repeats)
+        found = take_turns(
+            {"language_model": gluon_step(mx), "language_model_jax": jax_step()}, 3, repeats
+        )
     print(json.dumps(found))
 
 

@@ -43,7 +43,12 @@ class Network:
 
         self.params = []
         for _ in range(blocks):
-            block = (mx.np.ones(width), mx.np.zeros(width), normal(width, hidden), normal(hidden, width))
+            block = (
+                mx.np.ones(width),
+                mx.np.zeros(width),
+                normal(width, hidden),
+                normal(hidden, width),
+            )
             for p in block:
                 p.attach_grad()
             self.params.append(block)
@@ -182,7 +187,9 @@ def table(found: list[dict[str, Any]]) -> str:
         goal = "" if r["goal"] is None else f"{r['goal']:.2f}"
         head = f"| {r['mode']} | {r['share']:.0%} |"
         if "error" in r:
-            lines.append(f"{head} - | {goal} | {'miss' if goal else ''} | - | - | - | MemoryError |")
+            lines.append(
+                f"{head} - | {goal} | {'miss' if goal else ''} | - | - | - | MemoryError |"
+            )
             continue
         kept = r["within"] and r["equal"]
         verdict = "" if r["goal"] is None else "ok" if kept and r["ratio"] <= r["goal"] else "miss"
@@ -200,7 +207,9 @@ def goals(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             continue
         what = f"DTR at {r['share']:.0%}, {r['mode']}"
         yield row(f"{what}: operator time", r.get("ratio", float("inf")), "x", at_most=r["goal"])
-        yield row(f"{what}: live peak / limit", r.get("peak", float("inf")) / r["limit"], "x", at_most=1)
+        yield row(
+            f"{what}: live peak / limit", r.get("peak", float("inf")) / r["limit"], "x", at_most=1
+        )
         yield row(f"{what}: gradients bitwise equal", float(r.get("equal", False)), "", at_least=1)
 
 

@@ -34,7 +34,11 @@ class Written:
     """
 
     def __init__(
-        self, blocks: int, lean: bool = False, options: Mapping[str, Any] | None = None, rate: float = 1e-3
+        self,
+        blocks: int,
+        lean: bool = False,
+        options: Mapping[str, Any] | None = None,
+        rate: float = 1e-3,
     ):
         self._rate = rate
         self._options = _options(lean, options)
@@ -45,7 +49,9 @@ class Written:
 
     @cached_property
     def _compiled(self) -> Any:
-        lowered = jax.jit(partial(step, self._rate), donate_argnums=0).lower(self.params, self.x, self.labels)
+        lowered = jax.jit(partial(step, self._rate), donate_argnums=0).lower(
+            self.params, self.x, self.labels
+        )
         return lowered.compile(compiler_options=self._options)
 
     @property
@@ -79,7 +85,9 @@ def parameters(blocks: int, rng: np.random.RandomState) -> dict[str, Any]:
     """Random weights, ones and zeros, in the shapes of the network."""
 
     def some(*shape: int) -> Any:
-        return jnp.asarray(rng.randn(*shape).astype("float32") * np.float32(2 / np.prod(shape[1:])) ** 0.5)
+        return jnp.asarray(
+            rng.randn(*shape).astype("float32") * np.float32(2 / np.prod(shape[1:])) ** 0.5
+        )
 
     def normal() -> Any:
         return jnp.ones(CHANNELS), jnp.zeros(CHANNELS)
@@ -88,7 +96,8 @@ def parameters(blocks: int, rng: np.random.RandomState) -> dict[str, Any]:
     return {
         "stem": (some(CHANNELS, 3, 3, 3), jnp.zeros(CHANNELS)),
         "blocks": [
-            {"w0": some(*square), "n0": normal(), "w1": some(*square), "n1": normal()} for _ in range(blocks)
+            {"w0": some(*square), "n0": normal(), "w1": some(*square), "n1": normal()}
+            for _ in range(blocks)
         ],
         "head": (some(CLASSES, CHANNELS), jnp.zeros(CLASSES)),
     }
@@ -113,7 +122,9 @@ def loss(params: Any, x: Any, labels: Any) -> Any:
 
 
 def _convolution(x: Any, w: Any) -> Any:
-    return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    return lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
 
 
 def _normal(x: Any, gamma: Any, beta: Any) -> Any:
@@ -163,7 +174,9 @@ class ResNet(nn.Module):
         x = lax.optimization_barrier(nn.max_pool(x, (3, 3), (2, 2), ((1, 1), (1, 1))))
         for stage, count in enumerate(self.layers):
             for k in range(count):
-                x = lax.optimization_barrier(Bottleneck(self.width * 2**stage, 2 if stage and not k else 1)(x))
+                x = lax.optimization_barrier(
+                    Bottleneck(self.width * 2**stage, 2 if stage and not k else 1)(x)
+                )
         return nn.Dense(1000)(x.mean((1, 2)))
 
 

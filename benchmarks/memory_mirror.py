@@ -39,8 +39,19 @@ def rows(blocks: int = BLOCKS) -> list[dict[str, Any]]:
         row(f"{kept} written in JAX, barriers, order of least memory: temp", lean / MIB, "MiB"),
         *[row(f"{kept} {name}: temp", c.temp_bytes / MIB, "MiB") for name, c in costs.items()],
         row(f"{kept} mirror: temp / written in JAX", mirror.temp_bytes / written, "x", at_most=0.5),
-        row(f"{kept} mirror: temp / written in JAX, least memory", mirror.temp_bytes / lean, "x", at_most=0.5),
-        row(f"{kept} mirror: temp / barriers", mirror.temp_bytes / barriers.temp_bytes, "x", at_most=0.5, **stricter),
+        row(
+            f"{kept} mirror: temp / written in JAX, least memory",
+            mirror.temp_bytes / lean,
+            "x",
+            at_most=0.5,
+        ),
+        row(
+            f"{kept} mirror: temp / barriers",
+            mirror.temp_bytes / barriers.temp_bytes,
+            "x",
+            at_most=0.5,
+            **stricter,
+        ),
         row(f"{kept} mirror: temp / none", mirror.temp_bytes / costs["none"].temp_bytes, "x"),
         row(f"{kept} mirror: flops / barriers", mirror.flops / barriers.flops, "x", at_most=1.03),
     ]

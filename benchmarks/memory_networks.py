@@ -108,7 +108,11 @@ class Attention(nn.HybridBlock):
 
     def forward(self, x: Any, memory: Any = None) -> Any:
         memory = x if memory is None else memory
-        q, k, v = self._split(self.query(x)), self._split(self.key(memory)), self._split(self.value(memory))
+        q, k, v = (
+            self._split(self.query(x)),
+            self._split(self.key(memory)),
+            self._split(self.value(memory)),
+        )
         scores = mx.np.matmul(q, k.transpose(0, 1, 3, 2)) * (q.shape[-1] ** -0.5)
         mixed = mx.np.matmul(mx.npx.softmax(scores, axis=-1), v)
         b, h, t, d = mixed.shape
@@ -195,9 +199,7 @@ class Bottleneck(nn.HybridBlock):
 
 
 def _conv(channels: int, kernel: int, stride: int, of: int) -> tuple[Any, Any]:
-    conv = nn.Conv2D(
-        channels, kernel, stride, (kernel - 1) // 2, in_channels=of, use_bias=False
-    )
+    conv = nn.Conv2D(channels, kernel, stride, (kernel - 1) // 2, in_channels=of, use_bias=False)
     return conv, nn.BatchNorm(in_channels=channels)
 
 
@@ -212,7 +214,11 @@ def _normal(*shape: int) -> Any:
 
 
 def transformer(
-    blocks: int = 24, width: int = 256, heads: int = 4, length: int = 128, batch: int = 4,
+    blocks: int = 24,
+    width: int = 256,
+    heads: int = 4,
+    length: int = 128,
+    batch: int = 4,
     init: Any = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """A stack of encoders on an embedded sequence."""
@@ -223,7 +229,10 @@ def transformer(
 
 
 def resnet(
-    layers: tuple[int, ...] = (3, 4, 6, 3), side: int = 64, batch: int = 8, width: int = 64,
+    layers: tuple[int, ...] = (3, 4, 6, 3),
+    side: int = 64,
+    batch: int = 8,
+    width: int = 64,
     init: Any = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """A residual network of bottlenecks, ResNet-50 by default, with 1000 classes."""

@@ -38,7 +38,11 @@ SLACK, OVER_RELAXED = 0.10, 1.10
 
 
 def rows(
-    name: str, shares: Sequence[float] = SHARES, written: int = 0, of_written: Sequence[float] = SHARES, **sizes: Any
+    name: str,
+    shares: Sequence[float] = SHARES,
+    written: int = 0,
+    of_written: Sequence[float] = SHARES,
+    **sizes: Any,
 ) -> Iterator[dict[str, Any]]:
     """One row per share: budget, bytes, slack, recomputation over the relaxed optimum, arithmetic over
     that of the plain step, compilations, seconds of wall and processor time. Where nothing fits,
@@ -58,7 +62,9 @@ def rows(
             found = search(session, budget, "temp", 5)
         except InfeasibleBudget as error:
             whole = session.measure(session.plain, MEMORY).bytes("temp")  # it was compiled before
-            found_row.update(feasible=False, bytes=error.least_bytes, budget=to_bytes(budget, whole))
+            found_row.update(
+                feasible=False, bytes=error.least_bytes, budget=to_bytes(budget, whole)
+            )
         else:
             trial, plain = found.trial, found.baseline
             found_row.update(
@@ -93,7 +99,9 @@ def goals(r: dict[str, Any], stricter: bool = False) -> Iterator[dict[str, Any]]
     row = partial(table_row, stricter=stricter)
     what = f"plan, {r['network']} at {r['share']:.0%}{r['of']}"
     if not r["feasible"]:
-        yield row(f"{what}: the least that was found", r["bytes"] / MIB, "MiB", at_most=r["budget"] / MIB)
+        yield row(
+            f"{what}: the least that was found", r["bytes"] / MIB, "MiB", at_most=r["budget"] / MIB
+        )
         return
     yield row(f"{what}: bytes / budget", r["bytes"] / r["budget"], "x", at_most=1)
     # Where all is kept, nothing is left to do with more bytes.
@@ -112,7 +120,11 @@ if __name__ == "__main__":
                 written, lean = (resnet_bytes(lean, counting()) for lean in (False, True))
                 figures += [
                     table_row("ResNet-50 written in JAX, barriers: temp", written / MIB, "MiB"),
-                    table_row("ResNet-50 written in JAX, barriers, order of least memory: temp", lean / MIB, "MiB"),
+                    table_row(
+                        "ResNet-50 written in JAX, barriers, order of least memory: temp",
+                        lean / MIB,
+                        "MiB",
+                    ),
                 ]
                 print("\n".join(map(table_line, figures[-2:])), flush=True)
             for found_row in rows(chosen, written=written):

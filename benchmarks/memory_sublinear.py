@@ -53,7 +53,9 @@ def options_for(kind: str) -> dict[str, Any]:
     return {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
 
-def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> Iterator[dict[str, Any]]:
+def measured(
+    depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT
+) -> Iterator[dict[str, Any]]:
     """The rows, one after another as they are known: what, value, goal, and whether it is met (``None``: no goal)."""
     for kind in depths:
         if timed_at in depths[kind]:
@@ -79,7 +81,9 @@ def counted(kind: str, n: int, name: str) -> tuple[int, float]:
 
 
 def compared(
-    kind: str, depths: Sequence[int], costs: Mapping[tuple[str, int, str], Future[tuple[int, float]]]
+    kind: str,
+    depths: Sequence[int],
+    costs: Mapping[tuple[str, int, str], Future[tuple[int, float]]],
 ) -> Iterator[dict[str, Any]]:
     """The rows of one chain's bytes: every arrangement beside barriers alone, and the laws of growth."""
     temp: dict[str, list[float]] = {name: [] for name in NAMES}
@@ -100,7 +104,9 @@ def compared(
         yield from laws(kind, depths, temp)
 
 
-def laws(kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]) -> Iterator[dict[str, Any]]:
+def laws(
+    kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]
+) -> Iterator[dict[str, Any]]:
     """How well each arrangement's bytes follow its law."""
     for name, law, words in (
         ("barriers", np.asarray, "a + b * N"),
@@ -114,7 +120,12 @@ def laws(kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]) 
 
 
 def row(
-    what: str, value: float, unit: str, at_most: float | None = None, at_least: float | None = None, **more: float
+    what: str,
+    value: float,
+    unit: str,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    **more: float,
 ) -> dict[str, Any]:
     """One row; its goal is an upper or a lower bound.
 
@@ -126,7 +137,15 @@ def row(
         met = bool(value <= at_most)
     if at_least is not None:
         met = bool(value >= at_least)
-    return {"what": what, "value": value, "unit": unit, "at_most": at_most, "at_least": at_least, "met": met, **more}
+    return {
+        "what": what,
+        "value": value,
+        "unit": unit,
+        "at_most": at_most,
+        "at_least": at_least,
+        "met": met,
+        **more,
+    }
 
 
 def fit(basis: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
@@ -179,7 +198,15 @@ def speeds(kind: str, n: int, rounds: int = 9) -> Iterator[dict[str, Any]]:
     for name, theirs in best.items():
         what = f"{kind} N={n} sublinear: speed, {name} / sublinear"
         stricter = kind == "residual" and name == "barriers"
-        yield row(what, theirs / ours, "x", at_least=0.95, cpu_seconds=ours, theirs=theirs, stricter=stricter)
+        yield row(
+            what,
+            theirs / ours,
+            "x",
+            at_least=0.95,
+            cpu_seconds=ours,
+            theirs=theirs,
+            stricter=stricter,
+        )
 
 
 class one_core:

@@ -45,14 +45,26 @@ ROWS = [
     Row("convolution in 2 groups, forward and backward", "groups_2", ("mxnet",), 1.2),
     Row("convolution in 16 groups, forward and backward", "groups_16", ("mxnet",), 1.2),
     Row("encoder, 4 layers, training step, hybridized", "encoder", ("torch",), 0.9),
-    Row("encoder, 4 layers, training step, imperative", "encoder_imperative", ("torch",), 0.9, "encoder"),
+    Row(
+        "encoder, 4 layers, training step, imperative",
+        "encoder_imperative",
+        ("torch",),
+        0.9,
+        "encoder",
+    ),
     Row("LSTM language model, training step", "language_model", BOTH, 0.95),
     Row("U-Net, training step", "unet", ("mxnet",), 1.0),
     Row("DCGAN, training step", "dcgan", ("mxnet",), 1.0),
     Row("SSD, training step", "ssd", ("mxnet",), 1.0),
     Row("3-d convolutions, training step", "volumes", ("mxnet",), 1.0),
 ]
-JAX = ("resnet18", "resnet18_serve_1", "resnet18_serve_8", "encoder", "language_model")  # what `nets_jax.py` has
+JAX = (
+    "resnet18",
+    "resnet18_serve_1",
+    "resnet18_serve_8",
+    "encoder",
+    "language_model",
+)  # what `nets_jax.py` has
 TORCH = (*JAX, "mobilenet", "mobilenet_serve_8", "groups_2", "groups_16")
 
 
@@ -74,7 +86,12 @@ class Worker:
         env = environment()
         if python != sys.executable:
             del env["PYTHONPATH"]  # the script's own folder is all that it needs
-        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors, "text": True}
+        pipes: Any = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": self._errors,
+            "text": True,
+        }
         self._process = subprocess.Popen([python, str(HERE / script), *args], env=env, **pipes)
         self.facts = self._read()
         self.least: dict[str, float] = {}
@@ -102,7 +119,10 @@ class Worker:
 def workers(row: Row, found: dict[str, str]) -> tuple[dict[str, Worker], dict[str, str]]:
     """Those of a row by framework, and why some are not there."""
     theirs = row.theirs or row.work
-    wanted = {"ours": ("nets_gluon.py", "ours", row.work), "mxnet": ("nets_gluon.py", "mxnet", row.work)}
+    wanted = {
+        "ours": ("nets_gluon.py", "ours", row.work),
+        "mxnet": ("nets_gluon.py", "mxnet", row.work),
+    }
     if theirs in TORCH:
         wanted["torch"] = ("nets_torch.py", theirs)
     if theirs in JAX:
@@ -149,8 +169,17 @@ def table(results: dict[str, Any]) -> str:
     for row in ROWS:
         found = results.get(row.work)
         if found is not None:
-            times = [f"{found[k]['cpu']:.1f}" if k in found else "-" for k in ("ours", "mxnet", "torch", "jax")]
-            cells = [row.title, ", ".join(row.beside), f"{row.goal:g}", *verdict(row, found), *times]
+            times = [
+                f"{found[k]['cpu']:.1f}" if k in found else "-"
+                for k in ("ours", "mxnet", "torch", "jax")
+            ]
+            cells = [
+                row.title,
+                ", ".join(row.beside),
+                f"{row.goal:g}",
+                *verdict(row, found),
+                *times,
+            ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -166,7 +195,9 @@ def main() -> int:
         if row.work in only:
             results[row.work] = measure(row, found)
             (OUTPUT / "nets.json").write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-            print(table({row.work: results[row.work]}).splitlines()[-1], file=sys.stderr, flush=True)
+            print(
+                table({row.work: results[row.work]}).splitlines()[-1], file=sys.stderr, flush=True
+            )
     (OUTPUT / "nets.md").write_text(table(results) + "\n")
     frameworks = {w["framework"] for r in results.values() for k, w in r.items() if k != "failed"}
     print(f"{processor()}, one core; {', '.join(sorted(frameworks))}")

@@ -1,6 +1,6 @@
 """The networks of `make bench-nets` in Gluon, for MXNet 2 and for mxjax: one work in a process (see `nets_turns.py`).
 
-    python benchmarks/nets_gluon.py ours|mxnet WORK
+python benchmarks/nets_gluon.py ours|mxnet WORK
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def training(net: Any, x: Any, y: Any, loss_fn: Any, hybrid: bool = True, **rule
     if hybrid:
         loss_fn.hybridize()
     net(x)
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3, "momentum": 0.9, **rule})
+    trainer = gluon.Trainer(
+        net.collect_params(), "sgd", {"learning_rate": 1e-3, "momentum": 0.9, **rule}
+    )
 
     def step() -> None:
         with autograd.record():
@@ -58,7 +60,13 @@ def training(net: Any, x: Any, y: Any, loss_fn: Any, hybrid: bool = True, **rule
 
 def classifier(name: str, hybrid: bool = True) -> Any:
     net = getattr(gluon.model_zoo.vision, name)()
-    return training(net, images(8, 3, 224, 224), classes(8, of=1000), gluon.loss.SoftmaxCrossEntropyLoss(), hybrid)
+    return training(
+        net,
+        images(8, 3, 224, 224),
+        classes(8, of=1000),
+        gluon.loss.SoftmaxCrossEntropyLoss(),
+        hybrid,
+    )
 
 
 def serving(name: str, batch: int) -> Any:
@@ -97,12 +105,21 @@ class Layer(HybridBlock):  # type: ignore[misc]
 
     def split(self, a: Any) -> Any:
         """(batch * heads, length, width)"""
-        return a.reshape(8, 64, self.heads, self.width).transpose(0, 2, 1, 3).reshape(-1, 64, self.width)
+        return (
+            a.reshape(8, 64, self.heads, self.width)
+            .transpose(0, 2, 1, 3)
+            .reshape(-1, 64, self.width)
+        )
 
     def forward(self, x: Any) -> Any:
         q, k, v = (self.split(a) for a in np.split(self.into(x), 3, axis=-1))
         weights = npx.softmax(npx.batch_dot(q, k, transpose_b=True) / self.width**0.5, axis=-1)
-        read = npx.batch_dot(weights, v).reshape(8, self.heads, 64, self.width).transpose(0, 2, 1, 3).reshape(8, 64, -1)
+        read = (
+            npx.batch_dot(weights, v)
+            .reshape(8, self.heads, 64, self.width)
+            .transpose(0, 2, 1, 3)
+            .reshape(8, 64, -1)
+        )
         x = self.norms[0](x + self.out(read))
         return self.norms[1](x + self.narrow(self.wide(x)))
 
@@ -156,7 +173,11 @@ def dcgan() -> Any:
     """One step of the critic (on true and on made images), and one of the generator."""
     made, critic = nn.HybridSequential(), nn.HybridSequential()
     for c, stride, pad in ((128, 1, 0), (64, 2, 1), (32, 2, 1)):
-        made.add(nn.Conv2DTranspose(c, 4, stride, pad, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
+        made.add(
+            nn.Conv2DTranspose(c, 4, stride, pad, use_bias=False),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+        )
     made.add(nn.Conv2DTranspose(3, 4, 2, 1, use_bias=False), nn.Activation("tanh"))
     for c in (32, 64, 128):
         critic.add(nn.Conv2D(c, 4, 2, 1, use_bias=False), nn.BatchNorm(), nn.LeakyReLU(0.2))
@@ -205,7 +226,11 @@ class SSD(HybridBlock):  # type: ignore[misc]
                 for part, found in ((self.named, named), (self.boxes, boxes)):
                     found.append(npx.batch_flatten(part[k - 2](x).transpose(0, 2, 3, 1)))
         named = np.concatenate(named, axis=1)
-        return np.concatenate(anchors, axis=1), named.reshape(4, -1, 3), np.concatenate(boxes, axis=1)
+        return (
+            np.concatenate(anchors, axis=1),
+            named.reshape(4, -1, 3),
+            np.concatenate(boxes, axis=1),
+        )
 
 
 def ssd() -> Any:
@@ -231,7 +256,9 @@ def ssd() -> Any:
 def volumes() -> Any:
     net = nn.HybridSequential()
     net.add(twice(8, 3), nn.MaxPool3D(), twice(16, 3), nn.GlobalAvgPool3D(), nn.Dense(10))
-    return training(net, images(2, 1, 16, 64, 64), classes(2, of=10), gluon.loss.SoftmaxCrossEntropyLoss())
+    return training(
+        net, images(2, 1, 16, 64, 64), classes(2, of=10), gluon.loss.SoftmaxCrossEntropyLoss()
+    )
 
 
 WORKS: dict[str, Any] = {
@@ -255,7 +282,9 @@ WORKS: dict[str, Any] = {
 
 def main() -> None:
     if WHICH == "ours":
-        mx.config.set("engine.cold", "compile")  # what runs for long is optimised: here from the start
+        mx.config.set(
+            "engine.cold", "compile"
+        )  # what runs for long is optimised: here from the start
     serve({"framework": f"{WHICH} {mx.__version__}"}, WORKS[WORK](), npx.waitall)
 
 

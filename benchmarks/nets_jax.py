@@ -1,6 +1,6 @@
 """Some networks of `make bench-nets` in JAX by hand: one work in a process (see `nets_turns.py`).
 
-    python benchmarks/nets_jax.py WORK
+python benchmarks/nets_jax.py WORK
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def resnet(params: Any, x: Any, train: bool) -> Any:
     def conv(x: Any, p: Any, stride: int) -> Any:
         w, scale, shift = p
         pad = w.shape[0] // 2
-        x = jax.lax.conv_general_dilated(x, w, (stride, stride), [(pad, pad)] * 2, dimension_numbers=LAYOUT)
+        x = jax.lax.conv_general_dilated(
+            x, w, (stride, stride), [(pad, pad)] * 2, dimension_numbers=LAYOUT
+        )
         if train:
             mean, var = x.mean((0, 1, 2)), x.var((0, 1, 2))
             return (x - mean) * jax.lax.rsqrt(var + 1e-5) * scale + shift
@@ -80,7 +82,9 @@ def training(loss: Any, params: Any) -> tuple[Any, Any]:
     """A step of sgd with momentum."""
 
     def update(params: Any, moving: Any) -> Any:
-        moving = jax.tree_util.tree_map(lambda m, g: 0.9 * m - 1e-3 * g, moving, jax.grad(loss)(params))
+        moving = jax.tree_util.tree_map(
+            lambda m, g: 0.9 * m - 1e-3 * g, moving, jax.grad(loss)(params)
+        )
         return jax.tree_util.tree_map(jnp.add, params, moving), moving
 
     run = jax.jit(update, donate_argnums=(0, 1))
@@ -95,7 +99,9 @@ def training(loss: Any, params: Any) -> tuple[Any, Any]:
 
 def classifier() -> tuple[Any, Any]:
     x = jnp.asarray(DRAW.rand(8, 224, 224, 3).astype("f"))
-    return training(lambda p: -jax.nn.log_softmax(resnet(p, x, True))[:, 0].mean(), resnet_weights())
+    return training(
+        lambda p: -jax.nn.log_softmax(resnet(p, x, True))[:, 0].mean(), resnet_weights()
+    )
 
 
 def serving(batch: int) -> tuple[Any, Any]:
@@ -106,7 +112,9 @@ def serving(batch: int) -> tuple[Any, Any]:
 
 def encoding() -> tuple[Any, Any]:
     x, y = (jnp.asarray(DRAW.normal(size=(8, 64, 256)).astype("f")) for _ in range(2))
-    params = [(weight(256, 768), weight(256, 256), weight(256, 1024), weight(1024, 256)) for _ in range(4)]
+    params = [
+        (weight(256, 768), weight(256, 256), weight(256, 1024), weight(1024, 256)) for _ in range(4)
+    ]
     return training(lambda p: ((encoder(p, x) - y) ** 2).mean(), params)
 
 

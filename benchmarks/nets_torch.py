@@ -1,6 +1,6 @@
 """The networks of `make bench-nets` in eager PyTorch: one work in a process (see `nets_turns.py`).
 
-    python benchmarks/nets_torch.py WORK
+python benchmarks/nets_torch.py WORK
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ torch.set_num_threads(1)
 
 def normed(*sizes: int, relu: Any = nn.ReLU, **how: Any) -> list[Any]:
     """A convolution, BatchNorm and, where one is named, an activation."""
-    return [nn.Conv2d(*sizes, bias=False, **how), nn.BatchNorm2d(sizes[1]), *([relu()] if relu else [])]
+    return [
+        nn.Conv2d(*sizes, bias=False, **how),
+        nn.BatchNorm2d(sizes[1]),
+        *([relu()] if relu else []),
+    ]
 
 
 class Residual(nn.Module):
@@ -42,7 +46,13 @@ def resnet18() -> Any:
     for c, first in ((64, 1), (128, 2), (256, 2), (512, 2)):
         for stride in (first, 1):
             branch = [*normed(before, c, 3, stride, 1), *normed(c, c, 3, 1, 1, relu=None)]
-            parts.append(Residual(branch, normed(before, c, 1, stride, relu=None) if stride == 2 else None, nn.ReLU))
+            parts.append(
+                Residual(
+                    branch,
+                    normed(before, c, 1, stride, relu=None) if stride == 2 else None,
+                    nn.ReLU,
+                )
+            )
             before = c
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
 
@@ -56,8 +66,12 @@ def mobilenet() -> Any:
         for k in range(times):
             stride, inner = first if k == 0 else 1, before * wider
             branch = normed(before, inner, 1, relu=nn.ReLU6)
-            branch += normed(inner, inner, 3, stride, 1, groups=inner, relu=nn.ReLU6) + normed(inner, c, 1, relu=None)
-            parts.append(Residual(branch) if stride == 1 and before == c else nn.Sequential(*branch))
+            branch += normed(inner, inner, 3, stride, 1, groups=inner, relu=nn.ReLU6) + normed(
+                inner, c, 1, relu=None
+            )
+            parts.append(
+                Residual(branch) if stride == 1 and before == c else nn.Sequential(*branch)
+            )
             before = c
     parts += normed(before, 1280, 1, relu=nn.ReLU6)
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
@@ -89,7 +103,10 @@ def serving(net: Any, batch: int) -> Any:
 
 
 def groups(k: int) -> Any:
-    net, x = nn.Conv2d(32, 32, 3, padding=1, groups=k), torch.rand(8, 32, 56, 56, requires_grad=True)
+    net, x = (
+        nn.Conv2d(32, 32, 3, padding=1, groups=k),
+        torch.rand(8, 32, 56, 56, requires_grad=True),
+    )
 
     def step() -> None:
         x.grad = net.weight.grad = net.bias.grad = None
@@ -100,7 +117,9 @@ def groups(k: int) -> Any:
 
 def encoder() -> Any:
     layers = [nn.TransformerEncoderLayer(256, 4, 1024, 0.0, batch_first=True) for _ in range(4)]
-    return training(nn.Sequential(*layers), torch.randn(8, 64, 256), torch.randn(8, 64, 256), nn.MSELoss())
+    return training(
+        nn.Sequential(*layers), torch.randn(8, 64, 256), torch.randn(8, 64, 256), nn.MSELoss()
+    )
 
 
 WORKS: dict[str, Any] = {

@@ -51,7 +51,9 @@ def measure(turns: int) -> dict[str, Any]:
 def ratios(results: dict[str, Any], name: str, way: str) -> dict[str, float]:
     """Operator -> their time over ours."""
     ours, theirs = results["mxjax"]["times"], results.get(name, {"times": {}})["times"]
-    return {w: theirs[w][way] / t[way] for w, t in ours.items() if way in t and way in theirs.get(w, ())}
+    return {
+        w: theirs[w][way] / t[way] for w, t in ours.items() if way in t and way in theirs.get(w, ())
+    }
 
 
 def mean(values: Any) -> float:
@@ -80,7 +82,9 @@ def table(results: dict[str, Any]) -> str:
                     ratio = found[name, way].get(work)
                     cells.append("" if ratio is None else f"{ratio:.2f}")
             slow = any(found["mxnet", way].get(work, 1) < REASON for way in WAYS)
-            lines.append(f"| {work} | {' | '.join(cells)} | {(row.reason or 'no reason known') if slow else ''} |")
+            lines.append(
+                f"| {work} | {' | '.join(cells)} | {(row.reason or 'no reason known') if slow else ''} |"
+            )
     return "\n".join(lines)
 
 
@@ -89,23 +93,31 @@ def verdicts(results: dict[str, Any]) -> tuple[list[str], bool]:
     lines, met = [], True
     for name, goal in GOALS.items():
         if name not in results:
-            lines.append(f"Not compared with {name}: MXJAX_BENCH_{name.upper()} names no Python that has it.")
+            lines.append(
+                f"Not compared with {name}: MXJAX_BENCH_{name.upper()} names no Python that has it."
+            )
             continue
         parts = {way: ratios(results, name, way) for way in WAYS}
         both = mean([r for way in WAYS for r in parts[way].values()])
         met = met and both >= goal
-        shown = ", ".join(f"{way} {mean(parts[way].values()):.2f} ({len(parts[way])})" for way in WAYS)
+        shown = ", ".join(
+            f"{way} {mean(parts[way].values()):.2f} ({len(parts[way])})" for way in WAYS
+        )
         verdict = "ok" if both >= goal else "miss"
         lines.append(
             f"Geometric mean of the speed over that of {results[name]['framework']}: {both:.2f}, goal {goal:g}: "
             f"{verdict}; {shown}."
         )
-    known = {f"{row.name} {row.group}".strip(): row.reason for rows in ROWS.values() for row in rows}
+    known = {
+        f"{row.name} {row.group}".strip(): row.reason for rows in ROWS.values() for row in rows
+    }
     slow = {w for way in WAYS for w, r in ratios(results, "mxnet", way).items() if r < REASON}
     bare = sorted(w for w in slow if not known[w])
     if "mxnet" in results:
         without = ", ".join(bare) or "none"
-        lines.append(f"Below {REASON} of MXNet's speed: {len(slow)} rows, without a reason: {without}.")
+        lines.append(
+            f"Below {REASON} of MXNet's speed: {len(slow)} rows, without a reason: {without}."
+        )
     return lines, met and not bare
 
 

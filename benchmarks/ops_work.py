@@ -89,7 +89,11 @@ class Torch:
 
         if not row.grads:
             return {"forward": forward}
-        wanted = [x for x in arrays if x.dtype == torch.float32] if row.torch_inputs else arrays[: row.grads]
+        wanted = (
+            [x for x in arrays if x.dtype == torch.float32]
+            if row.torch_inputs
+            else arrays[: row.grads]
+        )
         for x in wanted:
             x.requires_grad_()
         heads = [torch.randn(o.shape).to(o.dtype) for o in listed(call(torch, *arrays))]

@@ -53,9 +53,18 @@ def main(name: str, parts: Sequence[str], arguments: list[str]) -> int:
                     print(line, end="", flush=True)
         status = process.returncode
         if status:
-            failed = {"what": f"{part}: exit status", "value": status, "unit": "", "at_most": 0, "at_least": None}
+            failed = {
+                "what": f"{part}: exit status",
+                "value": status,
+                "unit": "",
+                "at_most": 0,
+                "at_least": None,
+            }
             figures.append({**failed, "met": False})
-        print(f"-- {part}: {time.perf_counter() - start:.0f} s{f', status {status}' if status else ''}", flush=True)
+        print(
+            f"-- {part}: {time.perf_counter() - start:.0f} s{f', status {status}' if status else ''}",
+            flush=True,
+        )
     (OUTPUT / f"{name}.json").write_text(json.dumps(figures), encoding="utf-8")
     print(f"\n{table(figures)}\n\nbench_output/ holds the figures")
     return int(any(f["met"] is False and not f.get("stricter") for f in figures))

@@ -80,7 +80,9 @@ def report(found: dict[str, list[dict[str, Any]]]) -> int:
             ratios = [p[f"{kind}_price"] / p[kind] for p in programs]
             within = sum(1 / WITHIN <= r <= WITHIN for r in ratios) / max(1, len(ratios))
             shares += [within, sum(r < BELOW for r in ratios)]
-        print(f"{part:18} {len(programs):8} {shares[0]:22.0%} {shares[1]:11} {shares[2]:15.0%} {shares[3]:11}")
+        print(
+            f"{part:18} {len(programs):8} {shares[0]:22.0%} {shares[1]:11} {shares[2]:15.0%} {shares[3]:11}"
+        )
         if part == "all":
             bad = int(min(shares[0], shares[2]) < SHARE or shares[1] + shares[3] > 0)
     for kind in ("whole", "quick"):
@@ -89,13 +91,17 @@ def report(found: dict[str, list[dict[str, Any]]]) -> int:
             print(f"  {name:20} {value:8.2f}")
         worst = sorted(everything, key=lambda p: p[f"{kind}_price"] / p[kind])
         for p in [*worst[:4], *worst[-4:]]:
-            print(f"  {p['name'][:40]:40} {p[f'{kind}_price']:8.1f} for {p[kind]:8.1f} ms, {p['equations']} equations")
+            print(
+                f"  {p['name'][:40]:40} {p[f'{kind}_price']:8.1f} for {p[kind]:8.1f} ms, {p['equations']} equations"
+            )
     return bad
 
 
 def fit(programs: list[dict[str, Any]], kind: str) -> dict[str, float]:
     """What each kind of equation adds, in milliseconds, so that relative errors are small; none is negative."""
-    names = [n for n, _ in collections.Counter(k for p in programs for k in p["kinds"]).most_common()]
+    names = [
+        n for n, _ in collections.Counter(k for p in programs for k in p["kinds"]).most_common()
+    ]
     columns = np.array([[1.0, *(p["kinds"].get(n, 0) for n in names)] for p in programs])
     took = np.array([p[kind] for p in programs])
     scaled, ones = columns / took[:, None], np.ones(len(took))
@@ -118,7 +124,11 @@ def within(part: str) -> list[dict[str, Any]]:
     def spy(name: str, device: Any, lowered: Any, options: Any, closed: Any, size: Any) -> Any:
         seen[name, size.equations] += 1
         if size.equations <= LARGEST and seen[name, size.equations] <= ALIKE:
-            made = {"name": name, "equations": size.equations, "kinds": dict(kinds_of(closed.jaxpr))}
+            made = {
+                "name": name,
+                "equations": size.equations,
+                "kinds": dict(kinds_of(closed.jaxpr)),
+            }
             prices = price.on(device.platform)
             costs = {"quick": prices.quick(*size[:2]), "whole": prices.whole(size)}
             for kind, how in (("quick", {**options, **(prices.options or {})}), ("whole", options)):

@@ -121,7 +121,10 @@ def off() -> list[Verdict]:
         step()
     after = min(work_of(step) for _ in range(5))
     ratio = after / never
-    print(f"instructions of a chain, profiler never imported {never}, off after a run {after}", flush=True)
+    print(
+        f"instructions of a chain, profiler never imported {never}, off after a run {after}",
+        flush=True,
+    )
     return [("off: instructions of the chain", f"{ratio:.3f}", f"<= {OFF:.2f}", ratio <= OFF)]
 
 
@@ -160,7 +163,11 @@ def costs() -> list[Verdict]:
 def shares() -> list[Verdict]:
     """How much of the device's time goes to operators with certainty."""
     hows = ("exact", "sole", "shared", "inherited", "none")
-    print(f"{'share of device time':<32}" + "".join(f"{h:>10}" for h in hows) + f"{'known':>10}{'from':>8}{'to':>8}")
+    print(
+        f"{'share of device time':<32}"
+        + "".join(f"{h:>10}" for h in hows)
+        + f"{'known':>10}{'from':>8}{'to':>8}"
+    )
     found: list[Verdict] = []
     for name, make in (
         ("LeNet, batch 4", lambda hybrid: own_lenet(4, hybrid, "sgd")),

@@ -30,7 +30,9 @@ def environment() -> dict[str, str]:
     # As `python -m mxjax` asks for it; README.md says what else the language model's step costs.
     env.setdefault("MXJAX_MEMORY_HOST_KEPT", "512MiB")
     env["MXJAX_CACHE_DIR"] = ""  # programs of an earlier run would hide what compiling costs
-    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an import is measured as users have it, compiled once
+    env.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # an import is measured as users have it, compiled once
     env["PYTHONPATH"] = os.pathsep.join(p for p in (str(HERE.parent), env.get("PYTHONPATH")) if p)
     return env
 

@@ -53,7 +53,9 @@ def main() -> int:
         (ours, small), (dense, large) = step_time(optimizer, True), step_time(optimizer, False)
         missed += ours > GOAL * dense
         ratio = f"1/{dense / ours:.0f}"
-        print(f"| {optimizer} | {1e3 * ours:.2f} | {1e3 * dense:.1f} | {ratio} | 1/20 | {small:,} | {large:,} |")
+        print(
+            f"| {optimizer} | {1e3 * ours:.2f} | {1e3 * dense:.1f} | {ratio} | 1/20 | {small:,} | {large:,} |"
+        )
     return 1 if missed else 0
 
 

@@ -27,7 +27,9 @@ def main():
     net.initialize(mx.init.Xavier())
     net.hybridize()  # without this line the same, a little slower
     schedule = mx.lr_scheduler.CosineScheduler(max_update=160, base_lr=3e-3, final_lr=1e-4)
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 3e-3, "lr_scheduler": schedule})
+    trainer = gluon.Trainer(
+        net.collect_params(), "adam", {"learning_rate": 3e-3, "lr_scheduler": schedule}
+    )
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     for epoch in range(5):
         total = mx.gluon.metric.Loss()

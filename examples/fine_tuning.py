@@ -32,7 +32,9 @@ def main():
     # With a file of weights: vision.get_model("resnet18_v1", pretrained="resnet18.safetensors")
     old.initialize(mx.init.Xavier())
     old.hybridize()
-    train(old, old.collect_params(), x, (y == 2).astype("int32"), 3e-3, 2)  # what stands for "trained elsewhere"
+    train(
+        old, old.collect_params(), x, (y == 2).astype("int32"), 3e-3, 2
+    )  # what stands for "trained elsewhere"
 
     net = nn.HybridSequential()
     net.add(old.features, nn.Dense(3))

@@ -33,7 +33,9 @@ def main():
     for step in range(1500):
         noise = mx.np.random.normal(size=(batch, 4))
         with autograd.record():
-            loss = loss_of(critic(ring(batch)), real) + loss_of(critic(generator(noise).detach()), fake)
+            loss = loss_of(critic(ring(batch)), real) + loss_of(
+                critic(generator(noise).detach()), fake
+            )
         loss.backward()
         tells.step(batch)
         with autograd.record():
@@ -41,11 +43,15 @@ def main():
         fooled.backward()
         draws.step(batch)
         if step % 300 == 0:
-            print(f"step {step}: critic {loss.mean().item():.3f}, generator {fooled.mean().item():.3f}")
+            print(
+                f"step {step}: critic {loss.mean().item():.3f}, generator {fooled.mean().item():.3f}"
+            )
     points = generator(mx.np.random.normal(size=(1000, 4)))
     radius = mx.np.sqrt((points**2).sum(axis=1))
     spread = points.std(axis=0)
-    print(f"radius {radius.mean().item():.2f} +- {radius.std().item():.2f}, spread {spread.tolist()}")
+    print(
+        f"radius {radius.mean().item():.2f} +- {radius.std().item():.2f}, spread {spread.tolist()}"
+    )
     assert 0.7 < radius.mean().item() < 1.3 and spread.min().item() > 0.3
 
 

@@ -49,7 +49,11 @@ def main():
             trainer.step(1)
             total, count = total + loss.item(), count + 1
         print(f"epoch {epoch}: perplexity {np.exp(total / count):.2f}")
-    state, x, written = net.lstm.begin_state(1), mx.np.array([[letters.index("t")]], dtype="int32"), "t"
+    state, x, written = (
+        net.lstm.begin_state(1),
+        mx.np.array([[letters.index("t")]], dtype="int32"),
+        "t",
+    )
     for _ in range(40):
         out, state = net(x, state)
         x = out.argmax(axis=-1).astype("int32")

@@ -26,7 +26,9 @@ def main():
     data = gluon.data.ArrayDataset(user.astype("int32"), item.astype("int32"), rating)
     net = Factorization(200, 100)
     net.initialize(mx.init.Normal(0.3))
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.02, "lazy_update": True})
+    trainer = gluon.Trainer(
+        net.collect_params(), "adam", {"learning_rate": 0.02, "lazy_update": True}
+    )
     loss_of = gluon.loss.L2Loss()
     for epoch in range(12):
         total = 0.0

@@ -56,7 +56,9 @@ def main():
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     for _ in range(6):
-        for codes, label in gluon.data.DataLoader(Reviews(1000, 0), 50, shuffle=True, batchify_fn=collate):
+        for codes, label in gluon.data.DataLoader(
+            Reviews(1000, 0), 50, shuffle=True, batchify_fn=collate
+        ):
             with autograd.record():
                 loss = loss_of(net(codes), label)
             loss.backward()

@@ -28,7 +28,17 @@ if TYPE_CHECKING:  # what is loaded when it is first used
 # Loaded when first used: name -> module.
 _LAZY = {
     name: name
-    for name in ("contrib", "data", "functional", "loss", "metric", "model_zoo", "probability", "rnn", "utils")
+    for name in (
+        "contrib",
+        "data",
+        "functional",
+        "loss",
+        "metric",
+        "model_zoo",
+        "probability",
+        "rnn",
+        "utils",
+    )
 }
 _FROM = {
     "FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",

@@ -64,7 +64,9 @@ class Block(Named, MirroredBlock):
         accept_names(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        if kwargs:  # a misspelled option, by the layer's own name and with the option that was meant
+        if (
+            kwargs
+        ):  # a misspelled option, by the layer's own name and with the option that was meant
             names = _keywords(cls.__init__)
             for name in kwargs:
                 if names is not None and name not in names and name not in ("prefix", "params"):
@@ -74,12 +76,16 @@ class Block(Named, MirroredBlock):
                     )
         return super().__new__(cls)
 
-    def __init__(self, prefix: str | None = None, params: Mapping[str, Parameter] | None = None) -> None:
+    def __init__(
+        self, prefix: str | None = None, params: Mapping[str, Parameter] | None = None
+    ) -> None:
         self._children: OrderedDict[str, Block] = OrderedDict()
         self._take_names(prefix, params)
         self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._called = type(self).__name__.lower()  # its name among the operators that hooks hear of
+        self._called = type(
+            self
+        ).__name__.lower()  # its name among the operators that hooks hear of
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if not isinstance(state.get("_called"), str):
@@ -164,7 +170,11 @@ class Block(Named, MirroredBlock):
     def _warn_of_hidden_blocks(self) -> None:
         known = set(map(id, self._children.values()))
         for name, value in self.__dict__.items():
-            if name != "_children" and type(value) in (dict, list, tuple) and _holds_block(value, known):
+            if (
+                name != "_children"
+                and type(value) in (dict, list, tuple)
+                and _holds_block(value, known)
+            ):
                 warnings.warn(
                     f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks '
                     "inside the list, tuple or dict will not be registered automatically. Make sure to register "
@@ -193,7 +203,9 @@ class Block(Named, MirroredBlock):
         if verbose and hasattr(init, "set_verbosity"):
             init.set_verbosity(verbose=verbose)
         for p in self._unique_params():
-            p.initialize(None, device if device is not None else ctx, init, force_reinit=force_reinit)
+            p.initialize(
+                None, device if device is not None else ctx, init, force_reinit=force_reinit
+            )
 
     def _unique_params(self) -> list[Parameter]:
         return list(dict.fromkeys(self.collect_params().values()))
@@ -284,7 +296,10 @@ class Block(Named, MirroredBlock):
 
         arrays: dict[str, Any] = {}
         seen: set[int] = set()
-        for name, p in self._collect_params_with_prefix().items():  # which programs' blocks override
+        for (
+            name,
+            p,
+        ) in self._collect_params_with_prefix().items():  # which programs' blocks override
             if deduplicate and id(p) in seen:
                 continue
             seen.add(id(p))
@@ -354,7 +369,9 @@ class Block(Named, MirroredBlock):
                     f"parameters {_brief(params)}. Set ignore_extra=True to ignore."
                 )
         # All are looked at before the first one is changed.
-        checked = [(p, p._check_load(loaded[name], cast_dtype, dtype_source)) for name, p in chosen.items()]
+        checked = [
+            (p, p._check_load(loaded[name], cast_dtype, dtype_source)) for name, p in chosen.items()
+        ]
         for p, value in checked:
             p._load_init(value, device)
 
@@ -410,7 +427,9 @@ class Block(Named, MirroredBlock):
         """Call ``hook(block, inputs, outputs)`` after each forward."""
         return _attached(self._forward_hooks, hook)
 
-    def register_op_hook(self, callback: Callable[[str, str, Any], Any], monitor_all: bool = False) -> None:
+    def register_op_hook(
+        self, callback: Callable[[str, str, Any], Any], monitor_all: bool = False
+    ) -> None:
         """Call ``callback(name, operator, array)`` with all that hybrid blocks in this one compute.
 
         ``monitor_all``: with what their operators take, too. Such blocks run operator by operator.
@@ -438,7 +457,11 @@ class Block(Named, MirroredBlock):
         outer = st.scope
         try:
             st.scope = f"{outer}/{self._called}" if outer else self._called
-            out = run_on_symbols(self, args, kwargs) if symbolic and has_symbols(args) else self._run(*args, **kwargs)
+            out = (
+                run_on_symbols(self, args, kwargs)
+                if symbolic and has_symbols(args)
+                else self._run(*args, **kwargs)
+            )
             st.scope = outer
         except BaseException:
             st.scope = outer
@@ -457,10 +480,15 @@ class Block(Named, MirroredBlock):
             return False
         P = inspect.Parameter
         given = list(inspect.signature(forward).parameters.values())[1:]
-        return not any(p.default is P.empty and p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) for p in given)
+        return not any(
+            p.default is P.empty and p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)
+            for p in given
+        )
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        return (self.forward if self._force_mirroring is None else self._scoped_forward)(*args, **kwargs)
+        return (self.forward if self._force_mirroring is None else self._scoped_forward)(
+            *args, **kwargs
+        )
 
     if TYPE_CHECKING:  # each block's takes what it wants
         forward: Callable[..., Any]
@@ -468,7 +496,9 @@ class Block(Named, MirroredBlock):
 
         def forward(self, *args: Any) -> Any:
             """The computation; to be defined."""
-            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+            raise errors.MXNetNotImplementedError(
+                f"{type(self).__name__} does not define forward()"
+            )
 
     def summary(self, *inputs: Any, flops: bool = False) -> None:
         """Print layers, output shapes and numbers of parameters for one batch; runs the network once.
@@ -500,7 +530,9 @@ def _holds_block(value: Any, known: set[int]) -> bool:
     """Whether a container, or one in it, has a block beside the known ones."""
     items = value.values() if type(value) is dict else value
     return any(
-        id(b) not in known if isinstance(b, Block) else type(b) in (dict, list, tuple) and _holds_block(b, known)
+        id(b) not in known
+        if isinstance(b, Block)
+        else type(b) in (dict, list, tuple) and _holds_block(b, known)
         for b in items
     )
 
@@ -516,7 +548,6 @@ def _brief(names: Any) -> str:
     if len(names) > 10:
         names = [*names[:5], "...", *names[-5:]]
     return ", ".join(f"'{n}'" for n in names)
-
 
 
 def __getattr__(name: str) -> Any:

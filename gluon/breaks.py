@@ -39,7 +39,10 @@ _OURS = tuple(
     f"{folder}{os.sep}"
     for folder in (
         Path(settings.__file__).resolve().parents[1],
-        *(Path(__file__).resolve().parents[1] / wing for wing in ("gluon", "kvstore", "memonger", "profiler")),
+        *(
+            Path(__file__).resolve().parents[1] / wing
+            for wing in ("gluon", "kvstore", "memonger", "profiler")
+        ),
     )
 )
 _LIBRARIES = tuple(f"{Path(str(module.__file__)).resolve().parent}{os.sep}" for module in (np, jax))
@@ -83,7 +86,11 @@ class GraphBreak(errors.MXNetError):
         self.cause = cause
         self.path = path  # from the block that was recorded to the one that asks
         name = type(path[0]).__name__
-        where = "its forward" if len(path) == 1 else f"the forward of {cause.block} in it ({cause.scope})"
+        where = (
+            "its forward"
+            if len(path) == 1
+            else f"the forward of {cause.block} in it ({cause.scope})"
+        )
         if cause.asks == _FUNCTION:
             super().__init__(
                 f"{name} cannot be one graph: {where} calls an autograd.Function, whose Python runs at each call "
@@ -164,7 +171,9 @@ class Listening:
             code = frame.f_code
             if code is self._ends:
                 inside = False
-            elif inside and code.co_name == "_run_forward" and _is_hybrid(frame.f_locals.get("self")):
+            elif (
+                inside and code.co_name == "_run_forward" and _is_hybrid(frame.f_locals.get("self"))
+            ):
                 path.append(frame.f_locals["self"])
             if site is None:
                 if code.co_filename.startswith(_OURS + _LIBRARIES):
@@ -230,7 +239,9 @@ class _Kept:
                     del now[name]
 
 
-_NO_USER_DATA = frozenset({"_children", "_reg_params", "_graphs", "_forward_hooks", "_forward_pre_hooks"})
+_NO_USER_DATA = frozenset(
+    {"_children", "_reg_params", "_graphs", "_forward_hooks", "_forward_pre_hooks"}
+)
 
 
 def _arrays_of(value: Any) -> list[NDArray]:
@@ -282,7 +293,9 @@ _lock = threading.Lock()
 
 
 def _strict(path: list[HybridBlock], cause: Break) -> bool:
-    return _on_break() == "error" or (cause.asks in _TO_PYTHON and any(b._static_shape for b in path))
+    return _on_break() == "error" or (
+        cause.asks in _TO_PYTHON and any(b._static_shape for b in path)
+    )
 
 
 def give_up(broken: GraphBreak, args: tuple[Any, ...]) -> None:
@@ -297,8 +310,14 @@ def give_up(broken: GraphBreak, args: tuple[Any, ...]) -> None:
     """
     cause, path = broken.cause, broken.path
     if _strict(path, cause):
-        said = "engine.graph_breaks='error'" if _on_break() == "error" else "hybridize(static_shape=True)"
-        broken.args = (f"{broken.args[0]}. {said} makes it an error; otherwise the block runs imperatively",)
+        said = (
+            "engine.graph_breaks='error'"
+            if _on_break() == "error"
+            else "hybridize(static_shape=True)"
+        )
+        broken.args = (
+            f"{broken.args[0]}. {said} makes it an error; otherwise the block runs imperatively",
+        )
         raise broken
     with _lock:
         asker = path[-1]

@@ -36,10 +36,14 @@ class Buckets:
 
     def __init__(self, lengths: bool | tuple[int, ...] | None = None) -> None:
         self.lengths = lengths  # what `hybridize` was told
-        self.mixes: set[bool] = set()  # rows depend on each other: in training (True), in prediction
+        self.mixes: set[bool] = (
+            set()
+        )  # rows depend on each other: in training (True), in prediction
         self._tested: set[Any] = set()
 
-    def serve(self, block: HybridBlock, arrays: list[NDArray], call: Callable[[list[NDArray]], Any]) -> Any:
+    def serve(
+        self, block: HybridBlock, arrays: list[NDArray], call: Callable[[list[NDArray]], Any]
+    ) -> Any:
         """The results of `call` on inputs of a bucket's length, cut to their own; None where that is not right."""
         full = self._full(arrays)
         if not full:
@@ -51,7 +55,11 @@ class Buckets:
             return None
 
     def _served(
-        self, block: HybridBlock, arrays: list[NDArray], call: Callable[[list[NDArray]], Any], full: int
+        self,
+        block: HybridBlock,
+        arrays: list[NDArray],
+        call: Callable[[list[NDArray]], Any],
+        full: int,
     ) -> Any:
         length = arrays[0].shape[0]
         shapes = tuple(a.shape[1:] for a in arrays)
@@ -69,7 +77,9 @@ class Buckets:
             after, count.count = count.count, drawn  # the same random numbers
             other, _ = _flat(_called(call, _filled(arrays, full, spoilt=True)))
             count.count = after
-            mixing = moved or not all(_same(a[:length], b[:length]) for a, b in zip(leaves, other, strict=True))
+            mixing = moved or not all(
+                _same(a[:length], b[:length]) for a, b in zip(leaves, other, strict=True)
+            )
         if mixing:
             self.mixes.add(local.st.training)
             count.count = drawn
@@ -81,7 +91,9 @@ class Buckets:
 
     def _full(self, arrays: list[NDArray]) -> int:
         """The length of the bucket for these inputs, or 0."""
-        if local.st.training in self.mixes or any(a.ndim == 0 or a._value().seg is TRACED for a in arrays):
+        if local.st.training in self.mixes or any(
+            a.ndim == 0 or a._value().seg is TRACED for a in arrays
+        ):
             return 0
         length = arrays[0].shape[0]
         if not length or any(a.shape[0] != length for a in arrays):
@@ -110,7 +122,9 @@ def _apart(arrays: Sequence[NDArray]) -> None:
 def _called(call: Callable[[list[NDArray]], Any], arrays: list[NDArray]) -> Any:
     _apart(arrays)
     for a in arrays:
-        a._value().shared = True  # whether somebody holds them or not would make programs of their own
+        a._value().shared = (
+            True  # whether somebody holds them or not would make programs of their own
+        )
     out = call(arrays)
     _apart(arrays)
     return out
@@ -127,14 +141,18 @@ def _filled(arrays: list[NDArray], full: int, spoilt: bool = False) -> list[NDAr
 def _cut(out: Any, length: int, full: int) -> Any:
     leaves, tree = _flat(out)
     cut = _Cut(length, full)
-    found = cut(*leaves) if any(o._value().tape is not None for o in leaves) else cut.forward(*leaves)
+    found = (
+        cut(*leaves) if any(o._value().tape is not None for o in leaves) else cut.forward(*leaves)
+    )
     return jax.tree_util.tree_unflatten(tree, found)
 
 
 def _joined(a: NDArray, rest: Any) -> NDArray:
     from mxjax import np as mnp
 
-    return type(a)._wrap(mnp.concatenate([a.as_np_ndarray(), rest.astype(a.dtype)], axis=0)._value())
+    return type(a)._wrap(
+        mnp.concatenate([a.as_np_ndarray(), rest.astype(a.dtype)], axis=0)._value()
+    )
 
 
 class _Fill(autograd.Function):
@@ -174,7 +192,8 @@ class _Cut(autograd.Function):
         more = self._full - self._length
         if more:
             gradients = tuple(
-                _joined(g, mnp.zeros((more, *g.shape[1:]), dtype=g.dtype, device=g.device)) for g in gradients
+                _joined(g, mnp.zeros((more, *g.shape[1:]), dtype=g.dtype, device=g.device))
+                for g in gradients
             )
         _apart(gradients)
         return list(gradients)
@@ -187,4 +206,6 @@ def _same(a: NDArray, b: NDArray) -> bool:
         return bool(np.array_equal(one, other))
     size = float(jnp.finfo(one.dtype).eps) * 32
     one, other = one.astype("float64"), other.astype("float64")
-    return bool(np.allclose(one, other, rtol=size, atol=size * np.abs(one).max(initial=0), equal_nan=True))
+    return bool(
+        np.allclose(one, other, rtol=size, atol=size * np.abs(one).max(initial=0), equal_nan=True)
+    )

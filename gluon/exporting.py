@@ -23,7 +23,9 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     if format == "stablehlo":
         return _stablehlo(block, _last(block), path)
     if format != "symbol":
-        raise errors.MXNetValueError(f"format={format!r}: 'symbol' (MXNet's files) or 'stablehlo' is expected")
+        raise errors.MXNetValueError(
+            f"format={format!r}: 'symbol' (MXNet's files) or 'stablehlo' is expected"
+        )
     opened = block._opened
     if opened is not None and opened.args is not None and not block._graphs:
         symbol, arrays = _symbol_of_run(block, opened.args)
@@ -73,10 +75,21 @@ def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[s
         made = block(*map(symbol.var, names))
         whole = symbol.Group(list(made)) if isinstance(made, (list, tuple)) else made
         used = set(whole.list_inputs()) - set(names)
-    except (errors.MXNetError, TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
+    except (
+        errors.MXNetError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        NotImplementedError,
+    ):
         return None
     params = {str(p.variable_name): p for p in block.collect_params().values()}
-    if len(whole.list_outputs()) != outputs or not used <= set(params) or any(params[n]._arrays is None for n in used):
+    if (
+        len(whole.list_outputs()) != outputs
+        or not used <= set(params)
+        or any(params[n]._arrays is None for n in used)
+    ):
         return None
     for name in params.keys() - used:
         if params[name]._arrays is not None and not params[name]._structure:
@@ -110,8 +123,14 @@ def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict
 
     inputs = [a for a in flatten(args)[0] if isinstance(a, NDArray)]
     names = _input_names(len(inputs))
-    params = {name: p._reduce() for name, p in block.collect_params().items() if p._arrays is not None}
-    here = {name: p.data(inputs[0].device) for name, p in block.collect_params().items() if name in params}
+    params = {
+        name: p._reduce() for name, p in block.collect_params().items() if p._arrays is not None
+    }
+    here = {
+        name: p.data(inputs[0].device)
+        for name, p in block.collect_params().items()
+        if name in params
+    }
     shapes = {name: attributes.text(tuple(a.shape)) for name, a in here.items()}
     variables = [var(n) for n in names] + [var(n, attr={"__shape__": shapes[n]}) for n in here]
     with autograd.pause():
@@ -119,7 +138,9 @@ def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict
             lambda: flatten(block._run_forward(*args))[0], [*inputs, *here.values()], variables
         )
     used = set(symbol.list_inputs())
-    return symbol, {name: array(a.asnumpy(), dtype=a.dtype) for name, a in params.items() if name in used}
+    return symbol, {
+        name: array(a.asnumpy(), dtype=a.dtype) for name, a in params.items() if name in used
+    }
 
 
 def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str, Any]]:
@@ -131,7 +152,11 @@ def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str,
     graph = recorded.call.graph
     count = len(recorded.shapes)
     sources = recorded.sources
-    owners = {id(a): (name, p) for name, p in block.collect_params().items() for a in (p._arrays or {}).values()}
+    owners = {
+        id(a): (name, p)
+        for name, p in block.collect_params().items()
+        for a in (p._arrays or {}).values()
+    }
     nodes = [Node(name) for name in _input_names(count)]
     nodes.append(Node("random_count"))
     arrays: dict[str, Any] = {}
@@ -140,7 +165,11 @@ def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str,
         while name in arrays:
             name += "_"
         # Said, because not every operator tells a weight's shape from the data's: of a product it may be broadcast.
-        shape = {"__shape__": attributes.text(tuple(source.shape))} if isinstance(source, NDArray) else {}
+        shape = (
+            {"__shape__": attributes.text(tuple(source.shape))}
+            if isinstance(source, NDArray)
+            else {}
+        )
         nodes.append(Node(name, attrs=shape))
         if isinstance(source, NDArray):
             arrays[name] = source if owner is None else owner._reduce()
@@ -176,14 +205,21 @@ def _stablehlo(block: HybridBlock, recorded: CachedGraph, path: Any) -> Any:
         return outs[: recorded.n_outs]
 
     avals = graph.avals[: len(recorded.shapes)]
-    with jax.enable_x64(True), compiler.for_platform("tpu"):  # whose lowerings are plain, good on every platform
+    with (
+        jax.enable_x64(True),
+        compiler.for_platform("tpu"),
+    ):  # whose lowerings are plain, good on every platform
         (batch,) = jax_export.symbolic_shape("batch")
-        open_shapes = [jax.ShapeDtypeStruct((batch, *a.shape[1:]) if a.shape else (), a.dtype) for a in avals]
+        open_shapes = [
+            jax.ShapeDtypeStruct((batch, *a.shape[1:]) if a.shape else (), a.dtype) for a in avals
+        ]
         platforms = ("cpu", "cuda", "tpu")
         try:
             made = jax_export.export(jax.jit(predict), platforms=platforms)(*open_shapes)
         except Exception:  # a network in which the number of samples is part of a shape
-            made = jax_export.export(jax.jit(predict), platforms=platforms)(*[a.struct for a in avals])
+            made = jax_export.export(jax.jit(predict), platforms=platforms)(
+                *[a.struct for a in avals]
+            )
     raw = bytes(made.serialize())
     if path is None:
         return raw
@@ -193,6 +229,8 @@ def _stablehlo(block: HybridBlock, recorded: CachedGraph, path: Any) -> Any:
 
 
 def _numbers(source: Any) -> Any:
-    if not isinstance(source, (NDArray, Value)):  # the random key, of a network that draws in training
+    if not isinstance(
+        source, (NDArray, Value)
+    ):  # the random key, of a network that draws in training
         return np.zeros(2, np.uint32)
     return source.asnumpy() if isinstance(source, NDArray) else NDArray._wrap(source).asnumpy()

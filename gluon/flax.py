@@ -223,7 +223,13 @@ class _Linen:
             return _leaves(jax.jit(lambda k, i: self._variables(k, i, mode))(key, zeros))
 
     def apply(
-        self, held: dict[tuple[str, ...], Any], inputs: Any, key: Any, training: bool, mode: dict[str, Any], states: Any
+        self,
+        held: dict[tuple[str, ...], Any],
+        inputs: Any,
+        key: Any,
+        training: bool,
+        mode: dict[str, Any],
+        states: Any,
     ) -> tuple[Any, list[Any]]:
         """The output, and in training the new states."""
         variables: dict[str, Any] = {}
@@ -231,7 +237,9 @@ class _Linen:
             _put(variables, path, leaf)
         keys = {name: jax.random.fold_in(key, k) for k, name in enumerate(self._streams)}
         collections = sorted({path[0] for path in states})
-        out = self._module.apply(variables, *inputs, rngs=keys, mutable=collections if training else False, **mode)
+        out = self._module.apply(
+            variables, *inputs, rngs=keys, mutable=collections if training else False, **mode
+        )
         if not training:
             return out, []
         return out[0], [_get(out[1], path) for path in states]
@@ -269,7 +277,13 @@ class _Nnx:
     shapes = values
 
     def apply(
-        self, held: dict[tuple[Any, ...], Any], inputs: Any, key: Any, training: bool, mode: dict[str, Any], states: Any
+        self,
+        held: dict[tuple[Any, ...], Any],
+        inputs: Any,
+        key: Any,
+        training: bool,
+        mode: dict[str, Any],
+        states: Any,
     ) -> tuple[Any, list[Any]]:
         """The output, and in training the new states."""
         from flax import nnx
@@ -279,10 +293,14 @@ class _Nnx:
             for kind, state in self._states.items()
         }
         drawn = {
-            path: jax.random.fold_in(key, k) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else 0 * leaf
+            path: jax.random.fold_in(key, k)
+            if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            else 0 * leaf
             for k, (path, leaf) in enumerate(_flat(self._random).items())
         }
-        module = nnx.merge(self._graph, filled["params"], _with(self._random, drawn), filled["rest"])
+        module = nnx.merge(
+            self._graph, filled["params"], _with(self._random, drawn), filled["rest"]
+        )
         module.train() if training else module.eval()
         out = module(*inputs, **mode)
         if not training:

@@ -45,18 +45,33 @@ def admitted(block: Block, given: Any) -> Any:
             return given
         return parts if kind is list else tuple(parts)
     of, device = home(block)
-    return of._wrap(traced(given, device) if isinstance(given, jax.core.Tracer) else at_home(given, device))
+    return of._wrap(
+        traced(given, device) if isinstance(given, jax.core.Tracer) else at_home(given, device)
+    )
 
 
 #: Where the layers are that compute with their first argument.
 OF_ARRAYS = "mxjax.gluon.nn."
-_PASS_ON = {"Concatenate", "HybridConcatenate", "HybridLambda", "HybridSequential", "Identity", "Lambda", "Sequential"}
+_PASS_ON = {
+    "Concatenate",
+    "HybridConcatenate",
+    "HybridLambda",
+    "HybridSequential",
+    "Identity",
+    "Lambda",
+    "Sequential",
+}
 
 
 def check_array(block: Block, args: Any) -> None:
     """Refuse what is no array where a layer of ours is to compute with it."""
     given = args[0] if args else None
-    if given is None or isinstance(given, NDArray) or is_symbol(given) or type(block).__name__ in _PASS_ON:
+    if (
+        given is None
+        or isinstance(given, NDArray)
+        or is_symbol(given)
+        or type(block).__name__ in _PASS_ON
+    ):
         return
     kind = type(given)
     if isinstance(given, (list, tuple)):

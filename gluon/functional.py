@@ -125,11 +125,21 @@ def call(
 
         entered = {name: value(a) for name, a in given.items()}
         args, options = jax.tree_util.tree_map(
-            lambda a: kind._wrap(value(a)) if isinstance(a, (jax.Array, np.ndarray, np.generic, NDArray)) else a,
+            lambda a: (
+                kind._wrap(value(a))
+                if isinstance(a, (jax.Array, np.ndarray, np.generic, NDArray))
+                else a
+            ),
             (inputs, kwargs),
             is_leaf=lambda a: isinstance(a, NDArray),
         )
-        with _swapped(handles, entered), _imperative(net), _unwritten(net), pause(train_mode=train), _keyed(net, rng):
+        with (
+            _swapped(handles, entered),
+            _imperative(net),
+            _unwritten(net),
+            pause(train_mode=train),
+            _keyed(net, rng),
+        ):
             out = net(*args, **options)
             after = {name: h._v for name, h in handles.items()}
         new_state: Arrays = {}
@@ -144,7 +154,9 @@ def call(
                 new_state[name] = kind._wrap(v).jax if v is not entered[name] else given[name]
     if not ours:
         out = jax.tree_util.tree_map(
-            lambda a: a.jax if isinstance(a, NDArray) else a, out, is_leaf=lambda a: isinstance(a, NDArray)
+            lambda a: a.jax if isinstance(a, NDArray) else a,
+            out,
+            is_leaf=lambda a: isinstance(a, NDArray),
         )
     return out, new_state
 
@@ -178,7 +190,9 @@ def merge(net: Block, params: Mapping[str, Any], state: Mapping[str, Any] | None
     for name, a in given.items():
         p = named[name]
         if p.shape is not None and not _fits(p.shape, tuple(np.shape(a))):
-            raise errors.MXNetAssertionError(f"{name!r} has shape {tuple(np.shape(a))}, the parameter {p.shape}")
+            raise errors.MXNetAssertionError(
+                f"{name!r} has shape {tuple(np.shape(a))}, the parameter {p.shape}"
+            )
         if np.dtype(p.dtype) != a.dtype:
             raise errors.MXNetAssertionError(
                 f"{name!r} is of {a.dtype}, the parameter of {np.dtype(p.dtype)}: net.cast({str(a.dtype)!r}) first"
@@ -216,7 +230,9 @@ def _parameters(net: Block) -> dict[str, Parameter]:
 
 def _array_of(name: str, p: Parameter) -> Any:
     if p._stype != "default":
-        raise errors.MXNetValueError(f"{name!r} is stored {p._stype}: JAX's arrays are dense; use stype='default'")
+        raise errors.MXNetValueError(
+            f"{name!r} is stored {p._stype}: JAX's arrays are dense; use stype='default'"
+        )
     arrays = p.list_data()
     if len(arrays) > 1:
         raise errors.MXNetValueError(
@@ -356,14 +372,18 @@ def _settle(net: Block, examples: tuple[Any, ...]) -> None:
             net(*jax.tree_util.tree_map(lambda a: kind._wrap(traced(a, device)), args))
 
     if getattr(net, "_prepare", None) is not None:  # a FlaxBlock, which takes shapes from arrays
-        net._prepare(tuple(kind._wrap(to_value(np.zeros(a.shape, a.dtype))) for a in map(abstract, examples)))
+        net._prepare(
+            tuple(kind._wrap(to_value(np.zeros(a.shape, a.dtype))) for a in map(abstract, examples))
+        )
         return
     with jax.enable_x64(True):  # as our dtypes are
         jax.eval_shape(run, *map(abstract, examples))
 
 
 def _fits(known: tuple[int, ...], given: tuple[int, ...]) -> bool:
-    return len(known) == len(given) and all(n in (m, 0, -1) for n, m in zip(known, given, strict=True))
+    return len(known) == len(given) and all(
+        n in (m, 0, -1) for n, m in zip(known, given, strict=True)
+    )
 
 
 def _lies_there(a: Any, p: Parameter) -> bool:

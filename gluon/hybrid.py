@@ -89,7 +89,9 @@ def argument_names(forward: Callable[..., Any], args: Sequence[Any]) -> list[str
     found = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tuple(args), is_leaf=_is_array)[0]:
         if isinstance(leaf, NDArray):
-            first, *inner = [getattr(k, "idx", getattr(k, "key", getattr(k, "name", k))) for k in path]
+            first, *inner = [
+                getattr(k, "idx", getattr(k, "key", getattr(k, "name", k))) for k in path
+            ]
             name = plain[first] if first < len(plain) else f"{rest}{first - len(plain)}"
             found.append("_".join([name, *map(str, inner)]))
     return found
@@ -165,8 +167,27 @@ class CachedGraph:
 
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
-        "__weakref__", "call", "checks", "cut", "draws", "fresh", "here", "inline", "inside", "kinds", "moving",
-        "n_outs", "numbers", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
+        "__weakref__",
+        "call",
+        "checks",
+        "cut",
+        "draws",
+        "fresh",
+        "here",
+        "inline",
+        "inside",
+        "kinds",
+        "moving",
+        "n_outs",
+        "numbers",
+        "parts",
+        "rows",
+        "shapes",
+        "sources",
+        "states",
+        "training",
+        "tree",
+        "whole",
     )
 
     call: GraphCall
@@ -198,7 +219,8 @@ class CachedGraph:
             symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
             base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")
             handed = {
-                j: varying.Handed(leaves[j], operator.itemgetter(k), varying.Use()) for k, j in enumerate(moving)
+                j: varying.Handed(leaves[j], operator.itemgetter(k), varying.Use())
+                for k, j in enumerate(moving)
             }
             given = [
                 type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else handed.get(j, a)
@@ -271,7 +293,10 @@ class CachedGraph:
             self.cut = Cut(graph, policy)
         twin = None
         if self.cut is None:
-            twin = next((k for k in kin if policy is k.call.policy and _are_twins(graph, k.call.graph)), None)
+            twin = next(
+                (k for k in kin if policy is k.call.policy and _are_twins(graph, k.call.graph)),
+                None,
+            )
         else:
             policy = None
         if twin is None:
@@ -288,8 +313,12 @@ class CachedGraph:
         graph.captured = ()
         self.fresh = True  # it has not been a program yet
         self.inline = False  # every call is recorded operator by operator
-        self.here: weakref.ref[Step] | None = None  # the last operator of such a call, while others may follow
-        self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
+        self.here: weakref.ref[Step] | None = (
+            None  # the last operator of such a call, while others may follow
+        )
+        self.inside: tuple[list[Value], Call] | None = (
+            None  # the weights in a program, and its call
+        )
 
     def __call__(self, arrays: Sequence[NDArray], leaves: Sequence[Any] = ()) -> Any:
         """The results for these arrays; ``leaves`` are all arguments, where some numbers change."""
@@ -308,18 +337,24 @@ class CachedGraph:
             now = [leaves[j] for j in self.moving]
             for check in self.checks:
                 check(now)
-            values.extend(Dynamic(s.compute(now) if type(s) is varying.Handed else s) for s in self.numbers)
+            values.extend(
+                Dynamic(s.compute(now) if type(s) is varying.Handed else s) for s in self.numbers
+            )
         else:
             values.extend(Dynamic(s) for s in self.numbers)
         if self.cut is not None and not is_traced(values):
             return self._given_back(self._by_pieces(arrays, values))
         st = local.st
         wants = wants_of(values) if st.taping else ()
-        tried = self.fresh and not self.inline and st.rehearsing is None and self._goes_by_call(values)
+        tried = (
+            self.fresh and not self.inline and st.rehearsing is None and self._goes_by_call(values)
+        )
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
-            by_call = True  # of integers: each operator has a rule for them, their composition has none
+            by_call = (
+                True  # of integers: each operator has a rule for them, their composition has none
+            )
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)
         # As the gradient of a whole graph is computed, it has all rows.
@@ -404,7 +439,9 @@ class CachedGraph:
             return record(self.call, values)
         known = self.inside
         if known is None or any(a is not b for a, b in zip(known[0], weights, strict=True)):
-            arrays = [np.asarray(read(v)) for v in weights]  # XLA may compute with them while it compiles
+            arrays = [
+                np.asarray(read(v)) for v in weights
+            ]  # XLA may compute with them while it compiles
             run = self.call.fn
 
             def inside(*args: Any) -> Any:

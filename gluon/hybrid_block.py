@@ -68,7 +68,9 @@ class HybridBlock(HybridState, Block):
         self._op_hook: tuple[Any, bool] | None = None
         self._mirror: Any = None
         self._graphs: dict[Any, CachedGraph] = {}
-        self._numbers = varying.Numbers()  # among the arguments, those that change from call to call
+        self._numbers = (
+            varying.Numbers()
+        )  # among the arguments, those that change from call to call
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._optimizing = False  # its graph is compiled at its first call, however small
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
@@ -78,7 +80,13 @@ class HybridBlock(HybridState, Block):
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, in this process or another, records its own graphs.
-        return {**self.__dict__, "_graphs": {}, "_numbers": varying.Numbers(), "_buckets": None, "_opened": None}
+        return {
+            **self.__dict__,
+            "_graphs": {},
+            "_numbers": varying.Numbers(),
+            "_buckets": None,
+            "_opened": None,
+        }
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         if not isinstance(block, HybridBlock):
@@ -113,7 +121,14 @@ class HybridBlock(HybridState, Block):
         memory and fuses by itself: ``static_alloc``, ``inline_limit`` and the bulk sizes change nothing.
         """
         if kwargs:
-            known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror", "dynamic_batch"]
+            known = [
+                "active",
+                "static_alloc",
+                "static_shape",
+                "inline_limit",
+                "mirror",
+                "dynamic_batch",
+            ]
             name = next(iter(kwargs))
             raise errors.MXNetValueError(
                 f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
@@ -122,7 +137,9 @@ class HybridBlock(HybridState, Block):
             from mxjax import memonger
 
             memonger.policy(mirror)  # an unknown name is refused here, not when the block is called
-        elif not (mirror is None or isinstance(mirror, bool) or callable(getattr(mirror, "lower", None))):
+        elif not (
+            mirror is None or isinstance(mirror, bool) or callable(getattr(mirror, "lower", None))
+        ):
             raise errors.MXNetTypeError(
                 "mirror is True, False, a name of memonger.policies() or a plan of memonger's, got "
                 f"{mirror!r} ({type(mirror).__name__})"
@@ -130,7 +147,9 @@ class HybridBlock(HybridState, Block):
         if dynamic_batch is not None and not isinstance(dynamic_batch, bool):
             dynamic_batch = tuple(sorted(dynamic_batch))
             if not all(type(n) is int and n > 0 for n in dynamic_batch):
-                raise errors.MXNetValueError(f"dynamic_batch is True, False or lengths above 0, got {dynamic_batch}")
+                raise errors.MXNetValueError(
+                    f"dynamic_batch is True, False or lengths above 0, got {dynamic_batch}"
+                )
         before = [b.hybridization() for b in _hybrids(self)]
         try:
             self._active = active
@@ -156,7 +175,10 @@ class HybridBlock(HybridState, Block):
 
     def hybridization(self) -> Callable[[], None]:
         """How this block is hybridized, with its recorded graphs: a function that makes it so again."""
-        before = {name: vars(self)[name] for name in ("_active", "_buckets", "_mirror", "_opened", "_static_shape")}
+        before = {
+            name: vars(self)[name]
+            for name in ("_active", "_buckets", "_mirror", "_opened", "_static_shape")
+        }
         graphs = dict(self._graphs)
         return lambda: vars(self).update(before, _graphs=dict(graphs))
 
@@ -211,7 +233,9 @@ class HybridBlock(HybridState, Block):
             p._finish_deferred_init()
         return True
 
-    def register_op_hook(self, callback: Callable[[str, str, Any], Any], monitor_all: bool = False) -> None:
+    def register_op_hook(
+        self, callback: Callable[[str, str, Any], Any], monitor_all: bool = False
+    ) -> None:
         super().register_op_hook(callback, monitor_all)
         self._op_hook = callback, monitor_all
 
@@ -315,11 +339,16 @@ class HybridBlock(HybridState, Block):
             )
         key = (
             tree,
-            tuple([
-                (a._v or a._value()).aval if isinstance(a, NDArray)
-                else (_MOVES, type(a)) if self._moves(tree, j, a) else constant(a)
-                for j, a in enumerate(leaves)
-            ]),
+            tuple(
+                [
+                    (a._v or a._value()).aval
+                    if isinstance(a, NDArray)
+                    else (_MOVES, type(a))
+                    if self._moves(tree, j, a)
+                    else constant(a)
+                    for j, a in enumerate(leaves)
+                ]
+            ),
             tuple(map(_KIND, leaves)),
             st.training,
             None if policy is None else policy.key(),
@@ -419,7 +448,9 @@ class HybridBlock(HybridState, Block):
                         b._active = was
                     raise
 
-    def export(self, path: Any, epoch: int = 0, remove_amp_cast: bool = True, format: str = "symbol") -> Any:  # noqa: A002
+    def export(
+        self, path: Any, epoch: int = 0, remove_amp_cast: bool = True, format: str = "symbol"
+    ) -> Any:  # noqa: A002
         """Write the hybridized network to files: `path-symbol.json` and `path-0000.params`, which MXNet reads as well.
 
         Args:

@@ -18,7 +18,12 @@ from .block import Block
 from .nn import activations, basic, conv, norm
 from .rnn import rnn_layer
 
-__all__ = ["from_flax_variables", "from_torch_state_dict", "to_flax_variables", "to_torch_state_dict"]
+__all__ = [
+    "from_flax_variables",
+    "from_torch_state_dict",
+    "to_flax_variables",
+    "to_torch_state_dict",
+]
 
 #: A block's name here -> its name there.
 Names = Mapping[str, str] | Callable[[str], str] | None
@@ -35,7 +40,9 @@ class Piece(NamedTuple):
         return a if self.perm is None else np.ascontiguousarray(np.transpose(a, self.perm))
 
     def back(self, a: np.ndarray) -> np.ndarray:
-        return a if self.perm is None else np.ascontiguousarray(np.transpose(a, np.argsort(self.perm)))
+        return (
+            a if self.perm is None else np.ascontiguousarray(np.transpose(a, np.argsort(self.perm)))
+        )
 
 
 def _blocks(block: Block) -> Iterator[tuple[str, Block]]:
@@ -71,7 +78,10 @@ def _torch_pieces(block: Block, arrays: Mapping[str, Any]) -> list[Piece]:
     if isinstance(block, conv._Conv):
         n = block._dims
         last = block._layout.endswith("C")
-        return [Piece(k, k, (0, n + 1, *range(1, n + 1)) if last and k == "weight" else None) for k in arrays]
+        return [
+            Piece(k, k, (0, n + 1, *range(1, n + 1)) if last and k == "weight" else None)
+            for k in arrays
+        ]
     if isinstance(block, norm._Affine):
         return [Piece(k, _NORM.get(k, k)) for k in arrays]
     if isinstance(block, activations.PReLU):
@@ -86,7 +96,9 @@ def _torch_pieces(block: Block, arrays: Mapping[str, Any]) -> list[Piece]:
     return [Piece(k, k) for k in arrays]
 
 
-def to_torch_state_dict(block: Block, names: Names = None, tensors: bool | None = None) -> dict[str, Any]:
+def to_torch_state_dict(
+    block: Block, names: Names = None, tensors: bool | None = None
+) -> dict[str, Any]:
     """The parameters of a network by the names and in the layouts of ``torch.nn``'s layers.
 
     Args:
@@ -182,7 +194,12 @@ def _names_of(block: Block, state: Mapping[str, Any], there: str) -> dict[str, A
 
 
 def _filled(
-    block: Block, loaded: dict[str, Any], left: set[str], device: Any, allow_missing: bool, ignore_extra: bool
+    block: Block,
+    loaded: dict[str, Any],
+    left: set[str],
+    device: Any,
+    allow_missing: bool,
+    ignore_extra: bool,
 ) -> Block:
     from mxjax.array.creation import array
 
@@ -193,7 +210,11 @@ def _filled(
     vectors: dict[str, Any] = {}
     for title, child in _blocks(block):
         if isinstance(child, rnn_layer._RNNLayer) and not child._in_pieces:
-            mine = {n: loaded.pop(_joined(title, n)) for n, _ in child._pieces() if _joined(title, n) in loaded}
+            mine = {
+                n: loaded.pop(_joined(title, n))
+                for n, _ in child._pieces()
+                if _joined(title, n) in loaded
+            }
             if mine:
                 vectors[_joined(title, "rnn_param")] = child._packed(mine)
     arrays = {k: array(v, dtype=v.dtype) for k, v in loaded.items()}
@@ -221,7 +242,9 @@ def _flax_pieces(block: Block, arrays: Mapping[str, Any]) -> list[Piece]:
     if isinstance(block, conv._Conv):
         n = block._dims
         if block._transposed:
-            raise errors.MXNetNotImplementedError("transposed convolutions: Flax lays their kernels out in another way")
+            raise errors.MXNetNotImplementedError(
+                "transposed convolutions: Flax lays their kernels out in another way"
+            )
         last = block._layout.endswith("C")
         turned = (*range(1, n + 2), 0) if last else (*range(2, n + 2), 1, 0)
         return [Piece("weight", "kernel", turned) if k == "weight" else Piece(k, k) for k in arrays]
@@ -327,7 +350,9 @@ def _put(tree: dict[str, Any], path: Sequence[str], leaf: Any) -> None:
     tree[path[-1]] = leaf
 
 
-def _leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _leaves(
+    tree: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, (*path, str(key)))

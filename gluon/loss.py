@@ -306,7 +306,9 @@ class CTCLoss(Loss):
     ):  # fmt: skip
         for given, allowed in ((layout, ("NTC", "TNC")), (label_layout, ("NT", "TN"))):
             if given not in allowed:
-                raise MXNetAssertionError(f"one of {allowed} is expected as a layout, got {given!r}")
+                raise MXNetAssertionError(
+                    f"one of {allowed} is expected as a layout, got {given!r}"
+                )
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
         self._label_layout = label_layout
@@ -519,7 +521,11 @@ class CosineEmbeddingLoss(Loss):
         if generation() == 1:
             apart = np.where(label == -1, apart, apart * 0)  # nothing for labels that are neither
         loss = np.where(label == 1, 1 - cosine, apart)
-        return self._weighted(loss, sample_weight) if generation() == 1 else self._mean(loss, sample_weight)
+        return (
+            self._weighted(loss, sample_weight)
+            if generation() == 1
+            else self._mean(loss, sample_weight)
+        )
 
 
 @worded("loss")

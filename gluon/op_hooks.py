@@ -88,13 +88,19 @@ class _Heard:
         self._busy = True
         try:
             if self._all:
-                given = inputs[1:] if getattr(row, "keyed", False) else inputs  # without the random key
+                given = (
+                    inputs[1:] if getattr(row, "keyed", False) else inputs
+                )  # without the random key
                 arrays = [v for v in given if isinstance(v, Value)]
                 titles = _titles(row, len(arrays))
                 for title, v in zip(titles, arrays, strict=False):
                     self._tell(f"{name}_{title}", kind, v)
             shown = getattr(row, "aux", None)
-            outs = results[: len(results) - len(shown)] if isinstance(shown, tuple) and shown else results
+            outs = (
+                results[: len(results) - len(shown)]
+                if isinstance(shown, tuple) and shown
+                else results
+            )
             for k, v in enumerate(outs):
                 self._tell(f"{name}_output{k if len(outs) > 1 else ''}", kind, v)
         finally:
@@ -102,7 +108,9 @@ class _Heard:
 
     def _tell(self, name: str, kind: str, v: Value) -> None:
         # MXNet 1 hands over what its library gave it: bytes.
-        told: tuple[Any, ...] = (name.encode(), kind.encode()) if generation() == 1 else (name, kind)
+        told: tuple[Any, ...] = (
+            (name.encode(), kind.encode()) if generation() == 1 else (name, kind)
+        )
         self._hook(*told, nd.NDArray._wrap(v))
 
     def _named(self, display: str) -> str:

@@ -92,7 +92,9 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         self._long = False  # whether the name begins with that of the block, as in MXNet 1
         self._variable: Any = None
         self._structure: str | None = None  # the name in the network it belongs to
-        self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        self._shape = (
+            (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        )
         self._dtype = np.dtype(dtype)
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
@@ -104,7 +106,9 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         self._only_at: Device | None = None
         self._trainer: weakref.ref[Any] | None = None
         self._deferred: tuple[Any, list[Device], Any, Any] | None = None
-        self._to_lie: tuple[Any, Any, str] | None = None  # mesh, spec and name, until there is a shape
+        self._to_lie: tuple[Any, Any, str] | None = (
+            None  # mesh, spec and name, until there is a shape
+        )
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
         self._grad_req = "write"
         self.grad_req = grad_req
@@ -224,8 +228,12 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
                 with where[0]:
                     data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
                     rule = initializer.create(default)
-                    own = rule if init is None else init  # given as its own, so that its name does not matter
-                    if hasattr(own, "set_initializer"):  # of parts, some of which follow the block's
+                    own = (
+                        rule if init is None else init
+                    )  # given as its own, so that its name does not matter
+                    if hasattr(
+                        own, "set_initializer"
+                    ):  # of parts, some of which follow the block's
                         own.set_initializer(rule)
                     rule(initializer.InitDesc(self._name, {"__init__": own}), data)
             self._spread(data, where)
@@ -276,10 +284,14 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             else:
                 a.attach_grad(self._grad_req, stype=self._grad_stype)
 
-    def _check_load(self, data: Any, cast_dtype: bool = False, dtype_source: str = "current") -> Any:
+    def _check_load(
+        self, data: Any, cast_dtype: bool = False, dtype_source: str = "current"
+    ) -> Any:
         """A value from a file as a NumPy array; the shape must fit, the dtype too unless it may be cast."""
         if dtype_source not in ("current", "saved"):
-            raise errors.MXNetValueError(f"dtype_source is 'current' or 'saved', got {dtype_source!r}")
+            raise errors.MXNetValueError(
+                f"dtype_source is 'current' or 'saved', got {dtype_source!r}"
+            )
         host = data.asnumpy() if hasattr(data, "asnumpy") else np.asarray(data)
         if self._shape is not None and not (
             len(self._shape) == host.ndim
@@ -470,7 +482,11 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
     @property
     def _grad(self) -> list[Any] | None:
         """The gradients; None where there are none, as in MXNet."""
-        return None if self._arrays is None or self._grad_req == "null" else [a.grad for a in self._arrays.values()]
+        return (
+            None
+            if self._arrays is None or self._grad_req == "null"
+            else [a.grad for a in self._arrays.values()]
+        )
 
     def zero_grad(self) -> None:
         """Set the gradients on all devices to zero."""
@@ -566,7 +582,10 @@ class Constant(Parameter):
         if req != "null":
             import warnings
 
-            warnings.warn(f"Constant parameter {self._label} does not support grad_req other than 'null'", stacklevel=2)
+            warnings.warn(
+                f"Constant parameter {self._label} does not support grad_req other than 'null'",
+                stacklevel=2,
+            )
 
 
 def _names(objects: Iterable[Any]) -> dict[int, str]:

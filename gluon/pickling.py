@@ -38,18 +38,34 @@ class CopiedParameter:
 
     def _of_mxnet(self, found: dict[str, Any]) -> dict[str, Any]:
         """The state that stands for one of MXNet 1.9 or 2."""
-        names = ("grad_req", "shape", "dtype", "stype", "grad_stype", "differentiable", "allow_deferred_init")
+        names = (
+            "grad_req",
+            "shape",
+            "dtype",
+            "stype",
+            "grad_stype",
+            "differentiable",
+            "allow_deferred_init",
+        )
         given = {name: found[f"_{name}"] for name in names if f"_{name}" in found}
         name = found.get("name") or found.get("_name")
-        self.__init__(name, lr_mult=found["lr_mult"], wd_mult=found["wd_mult"], init=found["init"], **given)  # type: ignore[misc]
+        self.__init__(
+            name, lr_mult=found["lr_mult"], wd_mult=found["wd_mult"], init=found["init"], **given
+        )  # type: ignore[misc]
         arrays = found["_data"] or []
         state = dict(self.__dict__)
         if arrays:
-            state["_arrays"] = dict(zip(found.get("_ctx_list") or found["_device_list"], arrays, strict=True))
+            state["_arrays"] = dict(
+                zip(found.get("_ctx_list") or found["_device_list"], arrays, strict=True)
+            )
         elif found["_deferred_init"]:
             init, where, default, data = found["_deferred_init"]
             state["_deferred"] = (init, list(where), default, data)
-        return {**state, "_long": "_uuid" not in found, "_grads": found["_grad"] or [None] * len(arrays)}
+        return {
+            **state,
+            "_long": "_uuid" not in found,
+            "_grads": found["_grad"] or [None] * len(arrays),
+        }
 
     def __copy__(self) -> Any:
         made = type(self).__new__(type(self))
@@ -58,7 +74,13 @@ class CopiedParameter:
 
 
 #: What a trainer makes anew when it is first used.
-_OF_THE_STORE = ("_kvstore", "_kv_initialized", "_params_to_init", "_update_on_kvstore", "_distributed")
+_OF_THE_STORE = (
+    "_kvstore",
+    "_kv_initialized",
+    "_params_to_init",
+    "_update_on_kvstore",
+    "_distributed",
+)
 
 
 class CopiedTrainer(Shown):
@@ -75,7 +97,11 @@ class CopiedTrainer(Shown):
 
     def _shown(self) -> dict[Any, Any]:
         store = self.__dict__.get("_kvstore_params", {}).get("kvstore")
-        return {0: self.__dict__["_optimizer"], "parameters": len(self.__dict__["_params"]), "kvstore": store}
+        return {
+            0: self.__dict__["_optimizer"],
+            "parameters": len(self.__dict__["_params"]),
+            "kvstore": store,
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)

@@ -36,8 +36,13 @@ _POSITION = "position.safetensors"
 
 
 def save_checkpoint(
-    folder: str | os.PathLike[str], net: Any, trainer: Any, data: Any = None, extra: Any = None,
-    step: int | None = None, keep: int = 3,
+    folder: str | os.PathLike[str],
+    net: Any,
+    trainer: Any,
+    data: Any = None,
+    extra: Any = None,
+    step: int | None = None,
+    keep: int = 3,
 ) -> None:
     """Save all that a training needs to go on, bit by bit: between two steps, in an epoch or between two.
 
@@ -74,7 +79,9 @@ def save_checkpoint(
     points = _points(folder, keep)
     nets, trainers, sources = _named("net", net), _named("trainer", trainer), _named("data", data)
     if step is None:
-        step = max([max(each._steps, each.optimizer.num_update) for each in trainers.values()], default=0)
+        step = max(
+            [max(each._steps, each.optimizer.num_update) for each in trainers.values()], default=0
+        )
     found = {
         "data": {name: each.state_dict() for name, each in sources.items()},
         "trainers": {name: _beside_states(each) for name, each in trainers.items()},
@@ -90,7 +97,9 @@ def save_checkpoint(
     })  # fmt: skip
 
 
-def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data: Any = None) -> Any:
+def load_checkpoint(
+    folder: str | os.PathLike[str], net: Any, trainer: Any, data: Any = None
+) -> Any:
     """Go on from the newest whole checkpoint of `save_checkpoint`: what was saved as `extra`, or None without one.
 
     Args:
@@ -123,7 +132,9 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
     if unknown:
         there = ", ".join(found["data"]) or "none"
         wanted = ", ".join(sorted(unknown))
-        raise MXNetValueError(f"the checkpoint in {folder} has no position in {wanted}, but: {there}")
+        raise MXNetValueError(
+            f"the checkpoint in {folder} has no position in {wanted}, but: {there}"
+        )
     points.load({
         **{f"{name}.safetensors": each.load_parameters for name, each in nets.items()},
         **{f"{name}.states": each.load_states for name, each in trainers.items()},
@@ -155,7 +166,9 @@ def _named(kind: str, given: Any) -> dict[str, Any]:
         return {kind: given}
     for name in given:
         if not isinstance(name, str) or not name or not name.replace("_", "").isalnum():
-            raise MXNetValueError(f"names in a checkpoint are letters, digits and underscores, got {name!r}")
+            raise MXNetValueError(
+                f"names in a checkpoint are letters, digits and underscores, got {name!r}"
+            )
     return {f"{kind}-{name}": each for name, each in given.items()}
 
 
@@ -168,10 +181,14 @@ def _take_beside_states(trainer: Any, saved: Any) -> None:
     try:
         steps, scale = int(saved["steps"]), saved["scale"]
     except MALFORMED as error:
-        raise FormatError(f"this is nothing that a checkpoint keeps of a Trainer: {error!r}") from None
+        raise FormatError(
+            f"this is nothing that a checkpoint keeps of a Trainer: {error!r}"
+        ) from None
     if (scale is None) != (trainer._amp_loss_scaler is None):
         had = "no" if scale is None else "a"
-        raise MXNetValueError(f"the saved Trainer had {had} loss scale: call amp.init_trainer as it was called then")
+        raise MXNetValueError(
+            f"the saved Trainer had {had} loss scale: call amp.init_trainer as it was called then"
+        )
     if scale is not None:
         trainer._amp_loss_scaler.load_state_dict(scale)
     trainer._steps = steps
@@ -204,7 +221,9 @@ def _packed(found: dict[str, Any]) -> Any:
             return value.item()
         if isinstance(value, Mapping):
             if not all(isinstance(name, str) for name in value):
-                raise MXNetTypeError(f"dictionaries in a checkpoint have texts as keys, got {list(value)}")
+                raise MXNetTypeError(
+                    f"dictionaries in a checkpoint have texts as keys, got {list(value)}"
+                )
             return {"dict": {name: plain(each) for name, each in value.items()}}
         if isinstance(value, list | tuple):
             return [plain(each) for each in value]
@@ -240,15 +259,21 @@ def read_position(data: bytes) -> dict[str, Any]:
     try:
         header = json.loads(said or "null")
         if header["format"] != _FORMAT or header["version"] != 1:
-            raise ValueError(f"it says that it is {header['format']!r} of version {header['version']!r}")
+            raise ValueError(
+                f"it says that it is {header['format']!r} of version {header['version']!r}"
+            )
         found = built(header["found"])
         if not isinstance(found, dict):
             raise TypeError("it holds an array")
         if not isinstance(found["data"], dict) or not isinstance(found["trainers"], dict):
             raise TypeError("its data and trainers are no dictionaries")
-        return {name: found[name] for name in ("data", "trainers", "random", "numpy", "python", "extra")}
+        return {
+            name: found[name] for name in ("data", "trainers", "random", "numpy", "python", "extra")
+        }
     except MALFORMED as error:
-        raise FormatError(f"not a checkpoint position file, or a corrupted one: {error!r}") from None
+        raise FormatError(
+            f"not a checkpoint position file, or a corrupted one: {error!r}"
+        ) from None
 
 
 def _read(path: Path) -> dict[str, Any]:

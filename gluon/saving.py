@@ -26,7 +26,9 @@ def _structure(block: Any) -> dict[str, Any]:
         "orig_name": block._names.name,
         "hybridized": bool(getattr(block, "_active", False)),
         "params": {name: list(p.shape or ()) for name, p in block._reg_params.items()},
-        "children": [[key, _title(child), _structure(child)] for key, child in block._children.items()],
+        "children": [
+            [key, _title(child), _structure(child)] for key, child in block._children.items()
+        ],
     }
 
 
@@ -44,7 +46,9 @@ def load_model(block: Any, prefix: str) -> None:
         model = json.loads(read_whole(path))
     except ValueError as error:
         raise errors.FormatError(f"{path}: {error}") from error
-    if not (isinstance(model, dict) and len(model) == 1 and isinstance(next(iter(model.values())), dict)):
+    if not (
+        isinstance(model, dict) and len(model) == 1 and isinstance(next(iter(model.values())), dict)
+    ):
         raise errors.FormatError(f"{path}: one block is expected, which holds the others")
     ((title, structure),) = model.items()
     if "orig_name" in structure and isinstance(structure.get("children"), list):
@@ -66,12 +70,16 @@ def _restore(block: Any, title: Any, structure: Any, path: Path) -> None:
     if title != _title(block):
         raise _refuse(path, block, f"it has a {title}")
     if len(structure["children"]) != len(block._children):
-        raise _refuse(path, block, f"it has {len(structure['children'])} children, not {len(block._children)}")
+        raise _refuse(
+            path, block, f"it has {len(structure['children'])} children, not {len(block._children)}"
+        )
     if hasattr(block, "_active"):
         block._active = bool(structure.get("hybridized"))
     for child, entry in zip(block._children.values(), structure["children"], strict=True):
         if not (isinstance(entry, list) and len(entry) == 3):
-            raise errors.FormatError(f"{path}: a child is its name, its class and its structure, got {entry!r}")
+            raise errors.FormatError(
+                f"{path}: a child is its name, its class and its structure, got {entry!r}"
+            )
         _restore(child, entry[1], entry[2], path)
 
 

@@ -46,7 +46,9 @@ def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: An
             parameter.shape = found
 
 
-def parameter_shapes(operator: str, shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(
+    operator: str, shape: tuple[int, ...], **attrs: Any
+) -> dict[str, tuple[int, ...]]:
     """The shapes of an operator's arrays for data of this shape, by their names in mx.npx."""
     try:
         return FRONT_ENDS["npx"][operator].infer_shapes(shape, attrs)
@@ -71,15 +73,19 @@ def refuse(block: HybridBlock, arrays: Sequence[NDArray], known: Sequence[Any]) 
         raise errors.MXNetValueError(
             f"{type(block).__name__} was called with shapes {list(shapes)}, and has been with "
             f"{list(known[0])}: compiler.static_shapes lets a hybridized block take one shape only. Fill the inputs "
-            "up to that shape, or set compiler.static_shapes=0")
+            "up to that shape, or set compiler.static_shapes=0"
+        )
     for shape, allowed in zip(shapes, settings.get("compiler.shape_ranges"), strict=False):
         fits = len(shape) == len(allowed) and all(
-            low <= n and (high is None or n <= high) for n, (low, high) in zip(shape, allowed, strict=True))
+            low <= n and (high is None or n <= high)
+            for n, (low, high) in zip(shape, allowed, strict=True)
+        )
         if not fits:
             words = ", ".join(_range(pair) for pair in allowed)
             raise errors.MXNetValueError(
                 f"{type(block).__name__} was called with shape {shape}, and compiler.shape_ranges allows "
-                f"[{words}]")
+                f"[{words}]"
+            )
 
 
 def _range(pair: tuple[int, int | None]) -> str:
@@ -95,7 +101,9 @@ def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: li
         return None
     if block._buckets is None:
         block._buckets = Buckets()
-    return block._buckets.serve(block, arrays, lambda given: block._run_cached(unflatten(tree, leaves, given), True))
+    return block._buckets.serve(
+        block, arrays, lambda given: block._run_cached(unflatten(tree, leaves, given), True)
+    )
 
 
 #: A block that was recorded for so many shapes is told of.
@@ -106,7 +114,11 @@ def tell_of_shapes(block: HybridBlock, arrays: Sequence[NDArray]) -> None:
     """Say once that a block is recorded, and compiled, for one shape after the other, and which lengths change."""
     known = [g.shapes for g in block._graphs.values() if g.training is local.st.training]
     shapes = tuple(a.shape for a in arrays)
-    alike = [s for s in {*known, shapes} if len(s) == len(shapes) and list(map(len, s)) == list(map(len, shapes))]
+    alike = [
+        s
+        for s in {*known, shapes}
+        if len(s) == len(shapes) and list(map(len, s)) == list(map(len, shapes))
+    ]
     if len(alike) != MANY_SHAPES or len(known) != MANY_SHAPES - 1:
         return
     moving = [

@@ -47,7 +47,12 @@ class SparseData:
     def _set_trainer(self, trainer: Trainer | None) -> None:
         """The trainer that has the rows, and is to hear when a value is set; a sparse parameter has at most one."""
         mine = self._trainer() if self._trainer is not None else None
-        if self._stype != "default" and mine is not None and trainer is not None and mine is not trainer:
+        if (
+            self._stype != "default"
+            and mine is not None
+            and trainer is not None
+            and mine is not trainer
+        ):
             raise errors.MXNetError(
                 f"Failed to set the trainer for Parameter {self._label} because it was already set. More than one "
                 f"trainers for a {self._stype} Parameter is not supported."
@@ -118,7 +123,11 @@ class SparseData:
     def _all_rows(self) -> Any:
         """The value with all its rows, for files."""
         first = next(iter((self._arrays or {}).values()))
-        if self._stype == "row_sparse" and self._trainer is not None and self._trainer() is not None:
+        if (
+            self._stype == "row_sparse"
+            and self._trainer is not None
+            and self._trainer() is not None
+        ):
             first = first.copy()
             self._rows([first], nd_array(np.arange(first.shape[0]), first.device, "int64"))
         return first

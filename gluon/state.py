@@ -169,7 +169,9 @@ class HybridState:
             leaves, structure = _flatten(args, "input")
             count = sum(leaf is not None for leaf in leaves)
             if not count:
-                raise MXNetValueError(f"All args are None and we do not support such a case. Received args={args}")
+                raise MXNetValueError(
+                    f"All args are None and we do not support such a case. Received args={args}"
+                )
             inputs: list[Any] = []
             given: list[Any] = []
             for leaf in leaves:
@@ -177,7 +179,11 @@ class HybridState:
                     given.append(None)
                     continue
                 variable = symbol.var(f"data{len(inputs)}" if count > 1 else "data")
-                numpy = isinstance(leaf, ndarray) or not isinstance(leaf, NDArray) and hasattr(leaf, "as_nd_ndarray")
+                numpy = (
+                    isinstance(leaf, ndarray)
+                    or not isinstance(leaf, NDArray)
+                    and hasattr(leaf, "as_nd_ndarray")
+                )
                 inputs.append(variable.as_np_ndarray() if numpy else variable)
                 given.append(inputs[-1])
             out = self(*_regroup(given, structure))  # type: ignore[operator]

@@ -29,7 +29,11 @@ def _shape(x: Any) -> str:
 def _cost(call: Any, inputs: Sequence[Any]) -> tuple[float, float]:
     """Operations and bytes of one call, as XLA counts them before it optimises."""
     structs = [SCALARS[v.kind] if type(v) is Dynamic else v.aval.struct for v in inputs]
-    with jax.enable_x64(True), compiler.counting(), compiler.for_platform("tpu"):  # operators in their plain forms
+    with (
+        jax.enable_x64(True),
+        compiler.counting(),
+        compiler.for_platform("tpu"),
+    ):  # operators in their plain forms
         found: Any = jax.jit(call.fn).lower(*structs).cost_analysis() or {}
     return float(found.get("flops", 0.0)), float(found.get("bytes accessed", 0.0))
 
@@ -100,10 +104,15 @@ def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) ->
             h.detach()
     line = "{:>20}  {:>42} {:>15}"
     print("-" * 80)
-    print(line.format("Layer (type)", "Output Shape", "Param #") + (f" {'FLOPs':>10} {'Bytes':>10}" if flops else ""))
+    print(
+        line.format("Layer (type)", "Output Shape", "Param #")
+        + (f" {'FLOPs':>10} {'Bytes':>10}" if flops else "")
+    )
     print("=" * 80)
     for row, (operations, moved) in zip(rows, costs, strict=True):
-        print(line.format(*row) + (f" {_human(operations):>10} {_human(moved):>10}" if flops else ""))
+        print(
+            line.format(*row) + (f" {_human(operations):>10} {_human(moved):>10}" if flops else "")
+        )
     print("=" * 80)
     print("Parameters in forward computation graph, duplicate included")
     print(f"   Total params: {total}")
@@ -112,7 +121,9 @@ def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) ->
     print(f"Shared params in forward computation graph: {shared}")
     print(f"Unique parameters in model: {total - shared}")
     if flops:
-        print(f"Forward: {_human(sum(c[0] for c in costs))} FLOPs, {_human(sum(c[1] for c in costs))} bytes")
+        print(
+            f"Forward: {_human(sum(c[0] for c in costs))} FLOPs, {_human(sum(c[1] for c in costs))} bytes"
+        )
     print("-" * 80)
 
 
@@ -122,7 +133,13 @@ def html_of(block: Block, name: str = "", depth: int = 0) -> str:
     shapes = [p.shape for p in found]
     known = all(shape is not None and all(n > 0 for n in shape) for shape in shapes)
     count = sum(math.prod(shape) for shape in shapes if shape is not None) if known else 0
-    said = f"{count:,} parameters" if known and shapes else "parameters of shapes still unknown" if shapes else ""
+    said = (
+        f"{count:,} parameters"
+        if known and shapes
+        else "parameters of shapes still unknown"
+        if shapes
+        else ""
+    )
     written = repr(block)
     children = block._children if "\n" in written else {}  # a layer and its activation are one line
     title = type(block).__name__ if children else " ".join(written.split())
@@ -131,7 +148,9 @@ def html_of(block: Block, name: str = "", depth: int = 0) -> str:
         return f"<div style='margin-left: {1.2 * bool(depth)}em'>{text}</div>"
     inner = "".join(html_of(child, key, depth + 1) for key, child in children.items())
     margin = f" style='margin-left: {1.2 * bool(depth)}em'"
-    return f"<details{' open' if depth < 2 else ''}{margin}><summary>{text}</summary>{inner}</details>"
+    return (
+        f"<details{' open' if depth < 2 else ''}{margin}><summary>{text}</summary>{inner}</details>"
+    )
 
 
 def parameters_html(parameters: Iterable[tuple[str, Any]]) -> str:
@@ -146,9 +165,22 @@ def parameters_html(parameters: Iterable[tuple[str, Any]]) -> str:
         devices = p.list_ctx() if p._arrays is not None or p._deferred is not None else None
         where = "not initialized" if devices is None else ", ".join(map(str, devices))
         where += " (once its shape is known)" if p._deferred is not None else ""
-        shape = "unknown" if p.shape is None else " x ".join("?" if n <= 0 else str(n) for n in p.shape) or "()"
-        dtype = str(np.dtype(p.dtype)) if p._stype == "default" else f"{np.dtype(p.dtype)}, {p._stype}"
+        shape = (
+            "unknown"
+            if p.shape is None
+            else " x ".join("?" if n <= 0 else str(n) for n in p.shape) or "()"
+        )
+        dtype = (
+            str(np.dtype(p.dtype)) if p._stype == "default" else f"{np.dtype(p.dtype)}, {p._stype}"
+        )
         rows.append((name, shape, dtype, f"{size:,}" if known else "", p.grad_req, where))
     so_far = " so far" if any(not row[3] for row in rows) else ""
-    below = f"<div>{total:,} numbers{so_far}, {trained:,} of them trained</div>" if len(rows) > 1 else ""
-    return displays.table(("parameter", "shape", "dtype", "numbers", "gradient", "on"), rows, left=1) + below
+    below = (
+        f"<div>{total:,} numbers{so_far}, {trained:,} of them trained</div>"
+        if len(rows) > 1
+        else ""
+    )
+    return (
+        displays.table(("parameter", "shape", "dtype", "numbers", "gradient", "on"), rows, left=1)
+        + below
+    )

@@ -49,7 +49,9 @@ class SymbolBlock(HybridBlock):
         ins = [one for s in ins for one in (s if len(s) > 1 else [s])]
         for s in ins:
             if len(s) != 1 or not s._entries[0][0].is_variable:
-                raise errors.MXNetAssertionError(f"Input symbols must be variable, but {s} is an output of operators")
+                raise errors.MXNetAssertionError(
+                    f"Input symbols must be variable, but {s} is an output of operators"
+                )
         self._single = isinstance(outputs, symbol.Symbol) and len(outputs) == 1
         outs = [outputs] if isinstance(outputs, symbol.Symbol) else list(outputs)
         self._symbol = symbol.Group(outs) if len(outs) > 1 else outs[0]
@@ -61,13 +63,17 @@ class SymbolBlock(HybridBlock):
         names = [*self._symbol.list_arguments(), *self._symbol.list_auxiliary_states()]
         given = dict(params or {})
         strange = [name for name in given if name not in names]
-        if strange and generation() != 1:  # which let a part of a network have the parameters of all of it
+        if (
+            strange and generation() != 1
+        ):  # which let a part of a network have the parameters of all of it
             raise errors.MXNetValueError(f"{set(strange)} params are unused by the model.")
         states = set(self._symbol.list_auxiliary_states())
         dtypes = types.complete(self._nodes, {k: t for k, t in known.items() if t})
         own: dict[str, Parameter] = {}
         variables = {node.name: node for node in self._nodes if node.is_variable}
-        for node in [variables[name] for name in names if name not in self._input_names]:  # in MXNet's order
+        for node in [
+            variables[name] for name in names if name not in self._input_names
+        ]:  # in MXNet's order
             if node.attrs.get("__storage_type__", "0") != "0":
                 raise errors.MXNetAssertionError(
                     f"SymbolBlock doesn't support Parameter {node.name!r} because its storage type is sparse: use a "
@@ -162,12 +168,16 @@ class SymbolBlock(HybridBlock):
                     self._reg_params[self._keys[node.name]].shape = tuple(n or 0 for n in shape)
 
     def _inferred(self, args: Any) -> infer.Inference:
-        given: dict[str, Any] = {n: tuple(a.shape) for n, a in zip(self._input_names, args, strict=False)}
+        given: dict[str, Any] = {
+            n: tuple(a.shape) for n, a in zip(self._input_names, args, strict=False)
+        }
         for name, key in self._keys.items():
             p = self._reg_params[key]
             if p.shape is not None:
                 given[name] = tuple([None if n <= 0 else n for n in p.shape])
-        dtypes = types.complete(self._nodes, {n: str(a.dtype) for n, a in zip(self._input_names, args, strict=False)})
+        dtypes = types.complete(
+            self._nodes, {n: str(a.dtype) for n, a in zip(self._input_names, args, strict=False)}
+        )
         return infer.Inference(self._nodes, given, dtypes)
 
     def forward(self, *args: Any) -> Any:

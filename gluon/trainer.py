@@ -98,8 +98,10 @@ class Trainer(CopiedTrainer):
 
     def _on_mesh(self, kvstore: Any) -> tuple[Any, Any]:
         """The kvstore and the mesh: with a mesh the parameters lie there, and no store is needed."""
-        if kvstore is None or isinstance(kvstore, str) or not any(
-            hasattr(kvstore, what) for what in ("fsdp", "axis_names", "device_set")
+        if (
+            kvstore is None
+            or isinstance(kvstore, str)
+            or not any(hasattr(kvstore, what) for what in ("fsdp", "axis_names", "device_set"))
         ):
             return kvstore, None
         from mxjax.sharding import lay_params
@@ -181,7 +183,9 @@ class Trainer(CopiedTrainer):
         on_kvstore = self._kvstore_params["update_on_kvstore"]
         if self._sparse_weights:
             if on_kvstore is False:
-                raise MXNetValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
+                raise MXNetValueError(
+                    "Cannot set update_on_kvstore=False when sparse weights are present."
+                )
             on_kvstore = True
         elif self._sparse_grads and on_kvstore is None:
             on_kvstore = isinstance(wanted, str) and _between_processes(wanted)
@@ -253,7 +257,9 @@ class Trainer(CopiedTrainer):
                         self._kvstore.init(index, arrays[0])
         self._params_to_init = waiting
         if self._kvstore is not None:
-            self._kvstore.expect([i for i, p in enumerate(self._params) if any(p is w for w in waiting)])
+            self._kvstore.expect(
+                [i for i, p in enumerate(self._params) if any(p is w for w in waiting)]
+            )
 
     # -- learning rate -----------------------------------------------------------------------------
 
@@ -368,7 +374,9 @@ class Trainer(CopiedTrainer):
                     array._fresh_grad = False
             trained = self._push_rows(trained)
             weights = [param.list_data() for _, param in trained]
-            self._kvstore.pushpull_all([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
+            self._kvstore.pushpull_all(
+                [i for i, _ in trained], [p.list_grad() for _, p in trained], weights
+            )
             return
         trained = self._push_rows(trained)
         grads = [param.list_grad() for _, param in trained]
@@ -389,7 +397,11 @@ class Trainer(CopiedTrainer):
             if param._stype == "default":
                 outs = param.list_data() if self._update_on_kvstore else grads
                 self._kvstore.pull(i, outs, priority=-i, ignore_sparse=False)
-        return [(i, p) for i, p in trained if p._grad_stype == "default"] if self._sparse_grads else trained
+        return (
+            [(i, p) for i, p in trained if p._grad_stype == "default"]
+            if self._sparse_grads
+            else trained
+        )
 
     def _pull_rows(self, param: Parameter, arrays: list[Any], row_id: Any) -> None:
         """Write rows of a sparse parameter, as the store has them, to arrays."""
@@ -402,9 +414,16 @@ class Trainer(CopiedTrainer):
 
         They hold 3.46 % of the bytes, as the last part of Ascend's division does.
         """
-        if self._kvstore is None or not self._kvstore.gathers or not settings.get("comm.tail_overlap"):
+        if (
+            self._kvstore is None
+            or not self._kvstore.gathers
+            or not settings.get("comm.tail_overlap")
+        ):
             return frozenset()
-        sizes = {i: int(np.prod(param.shape or ())) * np.dtype(param.dtype).itemsize for i, param in self._trained()}
+        sizes = {
+            i: int(np.prod(param.shape or ())) * np.dtype(param.dtype).itemsize
+            for i, param in self._trained()
+        }
         chosen: list[int] = []
         for i in list(sizes)[:-1]:
             if sum(sizes[k] for k in chosen) >= 0.0346 * sum(sizes.values()):
@@ -439,7 +458,9 @@ class Trainer(CopiedTrainer):
                 grads.append(var.grad)
                 weights.append(array)
         for last in kinds:
-            for k, (updater, (indices, grads, weights)) in enumerate(zip(self._updaters, updates[last], strict=True)):
+            for k, (updater, (indices, grads, weights)) in enumerate(
+                zip(self._updaters, updates[last], strict=True)
+            ):
                 if indices:
                     try:
                         self._optimizer.guard = guards[k] if guards else None
@@ -464,7 +485,11 @@ class Trainer(CopiedTrainer):
         Raises:
           AssertionError: the kvstore updates the weights, which cannot leave a step out.
         """
-        on_kvstore = self._update_on_kvstore if self._kv_initialized else self._kvstore_params["update_on_kvstore"]
+        on_kvstore = (
+            self._update_on_kvstore
+            if self._kv_initialized
+            else self._kvstore_params["update_on_kvstore"]
+        )
         if on_kvstore:
             raise MXNetAssertionError(
                 "with update_on_kvstore=True no step can be left out when a gradient overflows: make the trainer with "
@@ -481,7 +506,9 @@ class Trainer(CopiedTrainer):
           AssertionError: `amp.init_trainer` was not called.
         """
         if self._amp_loss_scaler is None:
-            raise MXNetAssertionError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
+            raise MXNetAssertionError(
+                "Loss scaler is not initialized, did you forget to call amp.init_trainer()?"
+            )
         return self._amp_loss_scaler.loss_scale
 
     def _guards(self) -> list[Any] | None:
@@ -575,7 +602,11 @@ def _unique(params: Any) -> list[Parameter]:
     if not isinstance(params, Sequence):
         raise MXNetValueError(
             f"First argument must be a list or dict of Parameters, got {type(params)}."
-            + (" A block has them: Trainer(net.collect_params(), ...)" if hasattr(params, "collect_params") else "")
+            + (
+                " A block has them: Trainer(net.collect_params(), ...)"
+                if hasattr(params, "collect_params")
+                else ""
+            )
         )
     for param in params:
         if not isinstance(param, Parameter):

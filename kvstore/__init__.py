@@ -16,5 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["BytePS", "Horovod", "KVStore", "KVStoreBase", "KVStoreServer", "create"]
 
 # A trainer on one device asks for the names of stores alone.
-_LATER = {"BytePS": "adapters", "Horovod": "adapters", "KVStore": "store", "KVStoreServer": "kvstore_server"}
+_LATER = {
+    "BytePS": "adapters",
+    "Horovod": "adapters",
+    "KVStore": "store",
+    "KVStoreServer": "kvstore_server",
+}
 _explain_names(__name__, _LATER)

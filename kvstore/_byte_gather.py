@@ -83,7 +83,11 @@ class Words:
         step = LONGEST // rows // UNIT * UNIT if several else SHORT
         assert step, "so many processes sum what they have: `worthwhile`"
         # The row of each rank among those of `between`; on one machine there is one for each of its processes.
-        places = [(g * machine.crowd + p, r) for g, ranks in enumerate(machine.groups) for p, r in enumerate(ranks)]
+        places = [
+            (g * machine.crowd + p, r)
+            for g, ranks in enumerate(machine.groups)
+            for p, r in enumerate(ranks)
+        ]
 
         def take(start: int, parts: Rows) -> None:
             for row, rank in places:
@@ -123,6 +127,10 @@ def _gathered(mesh: Mesh) -> Any:
 
     return jax.jit(
         jax.shard_map(
-            gather, mesh=mesh, in_specs=PartitionSpec(axis), out_specs=PartitionSpec(), check_vma=False
+            gather,
+            mesh=mesh,
+            in_specs=PartitionSpec(axis),
+            out_specs=PartitionSpec(),
+            check_vma=False,
         )
     )

@@ -22,7 +22,9 @@ _AXIS = "devices"
 ADD = core.row("kvstore_add", jnp.add).bind()
 
 
-_SUMMED_ON_HOST = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "int8", "uint8")))
+_SUMMED_ON_HOST = frozenset(
+    map(np.dtype, ("float32", "float64", "int32", "int64", "int8", "uint8"))
+)
 
 
 class _Reduction(NamedTuple):
@@ -67,7 +69,9 @@ class Devices:
                 continue
             partial: dict[Any, Value] = {}
             if len({physical(v.aval.device) for v in group}) < len({v.aval.device for v in group}):
-                for v in group:  # what gives the values runs by itself: all names share that program
+                for (
+                    v
+                ) in group:  # what gives the values runs by itself: all names share that program
                     core.read(v)
             for v in group:
                 device = physical(v.aval.device)
@@ -233,4 +237,6 @@ def moved(v: Value, device: Any) -> Value:
         core.read(v)
         return renamed(v, device)
     array = core.memory.on_device(v)
-    return core.placed(array if settings.get("comm.p2p") else np.asarray(array), device, shared=False)
+    return core.placed(
+        array if settings.get("comm.p2p") else np.asarray(array), device, shared=False
+    )

@@ -25,7 +25,9 @@ class Request:
         self.index = 0  # in the order of the calls
         self.results: dict[Any, list[Value]] = {}  # by device; aliases of one array
         self.old: dict[Any, Value] = {}  # by device: the weight that is to be updated
-        self.new: dict[Any, Value] = {}  # by device: what the optimizer made of it, which is not asked twice
+        self.new: dict[
+            Any, Value
+        ] = {}  # by device: what the optimizer made of it, which is not asked twice
 
 
 class Gathered:
@@ -56,7 +58,9 @@ class Gathered:
         self.lock = threading.RLock()
         self._again = again
         self._begun = False
-        self._found: list[dict[Any, Value]] | None = None  # what the work gave, until all results have it
+        self._found: list[dict[Any, Value]] | None = (
+            None  # what the work gave, until all results have it
+        )
         core.hooks.deferred.add(self)
 
     def add(self, request: Request, shapes: dict[Any, Any]) -> dict[Any, Value]:

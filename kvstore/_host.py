@@ -16,7 +16,9 @@ from mxjax import settings
 
 from ._priority import workers
 
-PIECE = 1 << 15  # elements at a time: what is summed stays in a core's cache until all parts are added
+PIECE = (
+    1 << 15
+)  # elements at a time: what is summed stays in a core's cache until all parts are added
 ALIGNMENT = 64  # what XLA wants of a buffer that it takes over without a copy
 
 Piece = tuple[np.ndarray, list[np.ndarray]]
@@ -27,7 +29,9 @@ class Pool:
 
     def __init__(self) -> None:
         self._blocks: list[np.ndarray] = []
-        self.lock = threading.Lock()  # from taking a block until a view of it says that it is in use
+        self.lock = (
+            threading.Lock()
+        )  # from taking a block until a view of it says that it is in use
 
     def take(self, size: int) -> np.ndarray:
         """So many bytes, which begin where XLA takes memory as it is; free again when no view is left."""

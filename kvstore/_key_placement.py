@@ -75,14 +75,18 @@ class Shards:
         else:
             parts = (Part(self._loads.index(min(self._loads)), 0, rows),)
         for part in parts:
-            self._loads[part.server] += size // max(rows, 1) * (part.stop - part.start) * dtype.itemsize
+            self._loads[part.server] += (
+                size // max(rows, 1) * (part.stop - part.start) * dtype.itemsize
+            )
         return Place(tuple(shape), dtype, parts)
 
 
 # ---- the optimizer's states ------------------------------------------------------------------------------
 
 
-def joined(states: Sequence[bytes], places: dict[Any, Place], optimizer: Optimizer, whole: bool) -> bytes:
+def joined(
+    states: Sequence[bytes], places: dict[Any, Place], optimizer: Optimizer, whole: bool
+) -> bytes:
     """The states of all servers as those of one store, which any number of servers can load."""
     found = []
     counts: dict[Any, dict[Any, int]] = {}
@@ -122,7 +126,11 @@ def _leaves(work: Callable[..., Any], first: Any, *others: Any) -> Any:
 
 
 def _joined(place: Place, *leaves: Any) -> Any:
-    if len(leaves) == 1 or leaves[0].shape[1:] != place.shape[1:] or leaves[0].ndim != len(place.shape):
+    if (
+        len(leaves) == 1
+        or leaves[0].shape[1:] != place.shape[1:]
+        or leaves[0].ndim != len(place.shape)
+    ):
         return leaves[0]
     return ndarray._wrap(to_value(place.join([leaf.asnumpy() for leaf in leaves])))
 

@@ -76,7 +76,9 @@ class Machine:
         self.leaders = [group[0] for group in self.groups]
         self.ranks = next(group for group in self.groups if member.rank in group)
         self._place = self.ranks.index(member.rank)
-        self._rung = [0] * len(self.ranks)  # how often each has rung, as far as this process has heard
+        self._rung = [0] * len(
+            self.ranks
+        )  # how often each has rung, as far as this process has heard
         self._rounds = 0
         self.piece = LONGEST if len(self.leaders) > 1 else SHORT
 
@@ -86,7 +88,9 @@ class Machine:
         if mine:
             self._memories.append(self._own.memory)
             return
-        places = [f"/proc/{int(note['pid'])}/fd/{int(note[name][0])}" for name in ("memory", "bell")]
+        places = [
+            f"/proc/{int(note['pid'])}/fd/{int(note[name][0])}" for name in ("memory", "bell")
+        ]
         for place, name in zip(places, ("memory", "bell"), strict=True):
             if os.readlink(place) != note[name][1]:
                 raise OSError(f"{place} is not {note[name][1]}")

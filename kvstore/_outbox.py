@@ -87,7 +87,9 @@ class _Batch:
     def __init__(self, server: int):
         self.server = server
         self.requests: list[tuple[Any, ...]] = []
-        self.asked: list[bool] = []  # whether somebody takes the answer, and the error that it may be
+        self.asked: list[
+            bool
+        ] = []  # whether somebody takes the answer, and the error that it may be
         self.bytes = 0
         self.ticket: Any = None
         self.answers: list[Any] | None = None
@@ -132,11 +134,16 @@ class Outbox:
         self._closed = False
         self.messages = 0  #: how many were sent
         threading.Thread(
-            target=_send_soon, args=(weakref.ref(self), self._wake), name="mxjax pushes", daemon=True
+            target=_send_soon,
+            args=(weakref.ref(self), self._wake),
+            name="mxjax pushes",
+            daemon=True,
         ).start()
         weakref.finalize(self, self._wake.set)
 
-    def post(self, server: int, request: tuple[Any, ...], nbytes: int = 0, asked: bool = True) -> Answer:
+    def post(
+        self, server: int, request: tuple[Any, ...], nbytes: int = 0, asked: bool = True
+    ) -> Answer:
         """Ask a server for something.
 
         Args:

@@ -45,7 +45,9 @@ class Pieces:
         self._starts, self._parts = _layout(tuple(f.size for f in flats), self._step, width)
         self.count = len(self._parts)
         self._wanted = wanted
-        sizes = [f.size for f in flats] if wanted is None else [stop - start for start, stop in wanted]
+        sizes = (
+            [f.size for f in flats] if wanted is None else [stop - start for start, stop in wanted]
+        )
         # Whole sums lie as the pieces do, so that a piece is one copy.
         places = self._starts if wanted is None else _layout(tuple(sizes), self._step, width)[0]
         block = pool.take((places[-1] + sizes[-1]) * width).view(self._dtype)

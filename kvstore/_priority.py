@@ -28,7 +28,9 @@ class PriorityPool:
         self._waiting: queue.PriorityQueue[tuple[int, int, Any]] = queue.PriorityQueue()
         self._count = itertools.count()
         for number in range(size):
-            threading.Thread(target=self._serve, name=f"mxjax-kvstore-{number}", daemon=True).start()
+            threading.Thread(
+                target=self._serve, name=f"mxjax-kvstore-{number}", daemon=True
+            ).start()
 
     def submit(self, priority: int, fn: Callable[..., Any], *args: Any) -> Future[Any]:
         """Have `fn(*args)` called by one of the threads."""

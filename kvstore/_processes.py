@@ -122,7 +122,9 @@ class Processes:
         self.bytes = 0  #: of what this process gave to these sums, as it travels
 
     def all(
-        self, operations: Sequence[Operation], update: Callable[[int, list[Any]], Update] | None = None
+        self,
+        operations: Sequence[Operation],
+        update: Callable[[int, list[Any]], Update] | None = None,
     ) -> list[Any]:
         """Do these operations, in this order, together with the same ones on all other ranks.
 
@@ -280,7 +282,9 @@ class Processes:
             wanted = None
             if any(batch[k].in_parts for k in members):
                 wanted = [self._wanted(batch[k], flats[k]) for k in members]
-            for k, total in zip(members, self._sums([flats[k] for k in members], wanted), strict=True):
+            for k, total in zip(
+                members, self._sums([flats[k] for k in members], wanted), strict=True
+            ):
                 results[k] = self._shaped(batch[k], total)
         return results
 
@@ -303,7 +307,11 @@ class Processes:
         if operation.kind == "init":
             return flat.view(np.uint8)[: operation.array.nbytes].view(dtype).reshape(shape)
         flat = flat != 0 if dtype.kind == "b" else flat
-        return padded(flat, operation.array.size, self.size) if operation.in_parts else flat.reshape(shape)
+        return (
+            padded(flat, operation.array.size, self.size)
+            if operation.in_parts
+            else flat.reshape(shape)
+        )
 
     def _sums(
         self, flats: list[np.ndarray], wanted: list[tuple[int, int]] | None
@@ -363,7 +371,8 @@ class Processes:
             sums = self._reduce(flats, [o.in_parts for o in batch])
             self.programs += 1
             return [
-                s if o.in_parts else s.reshape(o.array.shape) for o, s in zip(batch, sums, strict=True)
+                s if o.in_parts else s.reshape(o.array.shape)
+                for o, s in zip(batch, sums, strict=True)
             ]
 
     def _reduce(self, arrays: list[Any], in_parts: Sequence[bool] | None = None) -> list[Any]:
@@ -383,7 +392,9 @@ class Processes:
 
     def _compiled(self, in_parts: Sequence[bool]) -> Any:
         def total(*local: Any) -> Any:
-            whole = iter(jax.lax.psum([x for x, p in zip(local, in_parts, strict=True) if not p], _AXIS))
+            whole = iter(
+                jax.lax.psum([x for x, p in zip(local, in_parts, strict=True) if not p], _AXIS)
+            )
             return tuple(
                 jax.lax.psum_scatter(x, _AXIS, tiled=True) if p else next(whole)
                 for x, p in zip(local, in_parts, strict=True)
@@ -404,7 +415,9 @@ def _card_of(device: Any) -> str:
     if device.platform == "cpu" or own is None:
         return f"process {device.process_index}"
     visible = settings.env("CUDA_VISIBLE_DEVICES")
-    name = visible.split(",")[own].strip() if visible and own < len(visible.split(",")) else str(own)
+    name = (
+        visible.split(",")[own].strip() if visible and own < len(visible.split(",")) else str(own)
+    )
     return f"{host.node()} {name}"
 
 

@@ -80,7 +80,9 @@ class RayServers:
         self._closed = threading.Event()
         self._ray: Any
         try:
-            processes.all([Operation("servers", number, count)])  # all have come here, and want as many
+            processes.all(
+                [Operation("servers", number, count)]
+            )  # all have come here, and want as many
             hosts = self._member.tell(socket.gethostname())
             note = self._start(hosts) if processes.rank == 0 else {}
             text = json.dumps(note).encode()
@@ -96,7 +98,8 @@ class RayServers:
             processes.all([Operation("servers made", number, count)])
             if processes.rank:
                 self._actors = [
-                    self._ray.get_actor(f"server-{k}", namespace=note["space"]) for k in range(count)
+                    self._ray.get_actor(f"server-{k}", namespace=note["space"])
+                    for k in range(count)
                 ]
         except errors.MXNetError:
             self.close()

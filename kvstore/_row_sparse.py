@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
     ids = jnp.where(ids < 0, weight.shape[0], ids).astype("int32")  # JAX would count from the end
     kept = jnp.zeros(weight.shape[0], bool).at[ids].set(True, mode="drop")
-    return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
+    return jnp.where(
+        kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype)
+    )
 
 
 _ROWS = core.row("kvstore_rows", _only_rows).bind()

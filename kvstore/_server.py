@@ -63,7 +63,9 @@ def described(optimizer: Optimizer) -> str:
             "numbers, never code, and know mxjax's own optimizers only. 'dist_sync' runs any optimizer"
         )
     schedule = optimizer.lr_scheduler
-    if schedule is not None and type(schedule) is not getattr(lr_scheduler, type(schedule).__name__, None):
+    if schedule is not None and type(schedule) is not getattr(
+        lr_scheduler, type(schedule).__name__, None
+    ):
         raise errors.MXNetError(
             f"the schedule {type(schedule).__name__} cannot go to the servers of a 'dist_async' kvstore, which know "
             f"mxjax's own only: {', '.join(lr_scheduler.__all__)}"
@@ -171,7 +173,9 @@ class Server:
         return self._pull(key)[ids]
 
     def _optimizer(self, text: str) -> None:
-        if text != self._text:  # every worker sends it: what the first ones pushed must not be forgotten
+        if (
+            text != self._text
+        ):  # every worker sends it: what the first ones pushed must not be forgotten
             self._updater, self._text = Updater(_made(text)), text
 
     def _numbers(self, text: str) -> None:

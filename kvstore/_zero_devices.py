@@ -136,7 +136,9 @@ class ShardedUpdater(Updater):
         self._has_run(keys, kept, out[len(keys) :], start)
         return [_values(a, w) for a, w in zip(out[: len(keys)], weights, strict=True)]
 
-    def _has_run(self, keys: Sequence[Any], kept: Sequence[Kept], leaves: Sequence[Any], start: int) -> None:
+    def _has_run(
+        self, keys: Sequence[Any], kept: Sequence[Kept], leaves: Sequence[Any], start: int
+    ) -> None:
         """Keep the states that a program begun at `start` (ns) gave, and tell the observers of it."""
         core.stats.programs += 1
         for o in core.hooks.observers:
@@ -150,7 +152,9 @@ class ShardedUpdater(Updater):
     ) -> tuple[np.ndarray, rules.PureUpdate]:
         """An update, which is counted: its numbers, and the function that takes them."""
         double = any(w.dtype == np.float64 for w in weights)
-        numbers = self.optimizer.count_updates(keys, np.float64 if double else np.float32, device_id=0)
+        numbers = self.optimizer.count_updates(
+            keys, np.float64 if double else np.float32, device_id=0
+        )
         return numbers, self.optimizer.pure_update(keys, weights, [len(k.leaves) for k in kept])
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
@@ -185,9 +189,7 @@ class ShardedUpdater(Updater):
 
         state = mapped(put, self.states.pop(key))
         self.unsynced.discard(key)
-        self._kept[key] = Kept(
-            tuple(leaves), tuple(cuts), state, weight.shape, devices, cut
-        )
+        self._kept[key] = Kept(tuple(leaves), tuple(cuts), state, weight.shape, devices, cut)
 
     def _collect(self, key: Any) -> None:
         """Bring a weight's states back to where an `Updater` has them."""
@@ -206,7 +208,10 @@ class ShardedUpdater(Updater):
         """The states of whole weights as bytes, however they lie now."""
         own = self.states
         try:
-            self.states = {**own, **{k: self._collected(k, found) for k, found in self._kept.items()}}
+            self.states = {
+                **own,
+                **{k: self._collected(k, found) for k, found in self._kept.items()},
+            }
             return super().get_states(dump_optimizer)
         finally:
             self.states = own

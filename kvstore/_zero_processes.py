@@ -86,7 +86,9 @@ class PartUpdater(ShardedUpdater):
         start, stop = part_of(whole.size, self._processes.rank, size)
         return padded(whole.reshape(-1)[start:stop], whole.size, size)
 
-    def _run(self, keys: Sequence[Any], weights: list[np.ndarray], sums: Sequence[Any]) -> list[Any]:
+    def _run(
+        self, keys: Sequence[Any], weights: list[np.ndarray], sums: Sequence[Any]
+    ) -> list[Any]:
         kept = [self._kept[k] for k in keys]
         numbers, pure = self._numbers_and_update(keys, weights, kept)
         states = [leaf for k in kept for leaf in k.leaves]
@@ -96,7 +98,9 @@ class PartUpdater(ShardedUpdater):
         with jax.enable_x64(True):
             run = self._programs.get(name)
             if run is None:
-                run = self._programs[name] = _compile(functools.partial(pure), shapes, len(given), self._home)
+                run = self._programs[name] = _compile(
+                    functools.partial(pure), shapes, len(given), self._home
+                )
             start = time.time_ns()
             out = run(*jax.device_put(given, self._home), *states)
         self._has_run(keys, kept, out[len(keys) :], start)

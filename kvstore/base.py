@@ -63,7 +63,11 @@ class KVStoreBase(Shown):
 
     def _shown(self) -> dict[Any, Any]:
         alone = self.num_workers == 1
-        return {0: self.type} if alone else {0: self.type, "rank": self.rank, "num_workers": self.num_workers}
+        return (
+            {0: self.type}
+            if alone
+            else {0: self.type, "rank": self.rank, "num_workers": self.num_workers}
+        )
 
     @staticmethod
     def is_capable(capability: str) -> bool:

@@ -192,7 +192,10 @@ class DistKVStore(KVStore):
         if len(groups) > 1:
             raise MXNetError(
                 f"the ranks would {what}, but the files differ: "
-                + "; ".join(f"SHA-256 {s[:12]}... on rank {', '.join(map(str, r))}" for s, r in groups.items())
+                + "; ".join(
+                    f"SHA-256 {s[:12]}... on rank {', '.join(map(str, r))}"
+                    for s, r in groups.items()
+                )
             )
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
@@ -286,10 +289,14 @@ class DistKVStore(KVStore):
             )
         for key, entry in self._entries.items():
             if key not in updater.states:  # another rank's: made for its shapes
-                updater.states[key] = updater.optimizer.create_state_multi_precision(key, entry.array)
+                updater.states[key] = updater.optimizer.create_state_multi_precision(
+                    key, entry.array
+                )
             leaves = flatten(updater.states[key])
             operations = [
-                Operation("init", self._number, (key, n), on_host(x._value()), root=self._servers[key])
+                Operation(
+                    "init", self._number, (key, n), on_host(x._value()), root=self._servers[key]
+                )
                 for n, x in enumerate(leaves)
             ]
             for leaf, found in zip(leaves, self._processes.all(operations), strict=True):
@@ -325,7 +332,9 @@ class DistKVStore(KVStore):
             packed = self._packer.pack(request.key, gradient)
             if not worthwhile(self.num_workers, packed.words.nbytes, gradient.nbytes):
                 gradient, packed = unpacked(packed.how, [packed.words], gradient), None
-        return Operation(kind, self._number, request.key, gradient, request.priority, packed=packed, about=about)
+        return Operation(
+            kind, self._number, request.key, gradient, request.priority, packed=packed, about=about
+        )
 
     def _shares(self) -> bool:
         updater = self._updater
@@ -344,7 +353,9 @@ class DistKVStore(KVStore):
 
         def update(first: int, sums: list[Any]) -> Update:
             mine = order[first : first + len(sums)]
-            return updater.update_parts(home, [requests[k].key for k in mine], [old[k] for k in mine], sums)
+            return updater.update_parts(
+                home, [requests[k].key for k in mine], [old[k] for k in mine], sums
+            )
 
         results: list[dict[Any, Value]] = [{} for _ in requests]
         for k, new in zip(order, self._processes.all(operations, update), strict=True):
@@ -378,7 +389,9 @@ def _end(store: weakref.ref[DistKVStore]) -> None:
 def _in_words(optimizer: Any) -> str:
     """An optimizer in words: its class, its numbers, its schedule."""
     described = saving.describe(optimizer)
-    numbers = {name: value for name, value in sorted(described["attrs"].items()) if value is not None}
+    numbers = {
+        name: value for name, value in sorted(described["attrs"].items()) if value is not None
+    }
     for name in ("lr_mult", "wd_mult", "lr_scheduler"):
         if described[name]:
             numbers[name] = described[name]

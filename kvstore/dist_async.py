@@ -106,7 +106,10 @@ class AsyncKVStore(KVStore):
     """
 
     def __init__(
-        self, name: str = "dist_async", workers: Workers | None = None, servers: Servers | None = None
+        self,
+        name: str = "dist_async",
+        workers: Workers | None = None,
+        servers: Servers | None = None,
     ) -> None:
         super().__init__(name)
         if workers is None:
@@ -160,9 +163,13 @@ class AsyncKVStore(KVStore):
             if self.rank == 0:
                 numbers = on_host(array._value())
                 for part, piece in zip(place.parts, place.split(numbers), strict=True):
-                    self._outbox.post(part.server, ("init", k, np.array(piece)), piece.nbytes, asked=False)
+                    self._outbox.post(
+                        part.server, ("init", k, np.array(piece)), piece.nbytes, asked=False
+                    )
         self._outbox.settle()
-        what = tuple((k, p.shape, str(p.dtype), p.parts) for k, p in ((k, self._places[k]) for k, _ in pairs))
+        what = tuple(
+            (k, p.shape, str(p.dtype), p.parts) for k, p in ((k, self._places[k]) for k, _ in pairs)
+        )
         self._workers.agree("init", what)
 
     def row_sparse_pull(
@@ -219,7 +226,10 @@ class AsyncKVStore(KVStore):
                      local.nbytes + local.size * piece[:1].nbytes)
                     for part, local, piece in zip(place.parts, place.local(ids), place.split(gradient), strict=True)
                 ]  # fmt: skip
-        return [(p, piece, piece.nbytes) for p, piece in zip(place.parts, place.split(gradient), strict=True)]
+        return [
+            (p, piece, piece.nbytes)
+            for p, piece in zip(place.parts, place.split(gradient), strict=True)
+        ]
 
     def _pull(self, pairs: Sequence[tuple[Any, list[NDArray]]], priority: int) -> None:
         answers: dict[Request, list[Answer]] = {}
@@ -280,7 +290,9 @@ class AsyncKVStore(KVStore):
         if self._updater is None:
             return
         now = _numbers(self._updater.optimizer)
-        changed = {name: value for name, value in now.items() if value != self._sent_numbers.get(name)}
+        changed = {
+            name: value for name, value in now.items() if value != self._sent_numbers.get(name)
+        }
         if changed:
             self._sent_numbers = now
             for k in range(self._outbox.servers.count):
@@ -330,7 +342,8 @@ class AsyncKVStore(KVStore):
           MXNetError: a server refuses it.
         """
         for answer in [
-            self._outbox.post(k, ("command", int(head), str(body))) for k in range(self._outbox.servers.count)
+            self._outbox.post(k, ("command", int(head), str(body)))
+            for k in range(self._outbox.servers.count)
         ]:
             answer.get()
 
@@ -364,7 +377,9 @@ class Alone:
         return False
 
 
-def _packed_pieces(packer: Packer, key: Any, place: Place, gradient: np.ndarray) -> list[tuple[Part, Any, int]]:
+def _packed_pieces(
+    packer: Packer, key: Any, place: Place, gradient: np.ndarray
+) -> list[tuple[Part, Any, int]]:
     """What each server is sent of a compressed gradient, and how many bytes that is."""
     kind, threshold = packer.how
     found: list[tuple[Part, Any, int]] = []

@@ -33,5 +33,9 @@ class KVStoreServer:
         """
         role = settings.env("DMLC_ROLE", "worker")
         if role == "scheduler":
-            raise MXNetValueError("DMLC_ROLE=scheduler: mx.kvstore.create('dist_sync') keeps the job, not a server")
-        logging.getLogger("mxjax.kvstore").info("role %s: the workers hold the values, nothing to serve", role)
+            raise MXNetValueError(
+                "DMLC_ROLE=scheduler: mx.kvstore.create('dist_sync') keeps the job, not a server"
+            )
+        logging.getLogger("mxjax.kvstore").info(
+            "role %s: the workers hold the values, nothing to serve", role
+        )

@@ -143,7 +143,9 @@ class KVStore(KVStoreBase):
         """`init`, then `pull`; neither where one of them cannot be."""
         shapes = {k: values[0].shape for k, values in self._new(key, value)}
         if out is None:
-            raise errors.MXNetAssertionError("broadcast needs out=: the array (or arrays) to write to")
+            raise errors.MXNetAssertionError(
+                "broadcast needs out=: the array (or arrays) to write to"
+            )
         for k, outs in _pairs(key, out, "out"):
             _check_shapes(k, shapes[k], outs)
         self.init(key, value)
@@ -183,7 +185,9 @@ class KVStore(KVStoreBase):
         wanted = list(_pairs(key, row_ids, "row_ids"))
         for (k, outs), (_, ids) in zip(pairs, wanted, strict=True):
             if not self._entries[k].shape:
-                raise errors.MXNetValueError(f"key {k!r} holds a single number, which has no rows: use pull()")
+                raise errors.MXNetValueError(
+                    f"key {k!r} holds a single number, which has no rows: use pull()"
+                )
             for o in outs:
                 check_target(k, o)
             if len(ids) not in (1, len(outs)):
@@ -299,13 +303,19 @@ class KVStore(KVStoreBase):
     @property
     def sums_rows(self) -> bool:
         """Whether row_sparse arrays are summed as such: not between processes, and not compressed."""
-        return self._compressor is None and type(self)._push is KVStore._push and type(self)._reduce is KVStore._reduce
+        return (
+            self._compressor is None
+            and type(self)._push is KVStore._push
+            and type(self)._reduce is KVStore._reduce
+        )
 
     def _shares(self) -> bool:
         """Whether sums go to an optimizer that is shared out."""
         if not isinstance(self._updater, ShardedUpdater) or not self._updater.can_share:
             return False
-        return type(self)._reduce is KVStore._reduce  # a store with sums of its own updates what they give
+        return (
+            type(self)._reduce is KVStore._reduce
+        )  # a store with sums of its own updates what they give
 
     def _spread(self, groups: dict[Any, list[NDArray]]) -> bool:
         """Whether what is pushed lies on several physical devices, between which the optimizer may be shared out."""
@@ -374,7 +384,9 @@ class KVStore(KVStoreBase):
         if type(self).pushpull is not KVStore.pushpull:  # a user's, which need not take lists
             super().pushpull_all(keys, values, outs)
         elif keys:
-            self.pushpull(list(keys), list(values), out=list(outs))  # one call: one collective program
+            self.pushpull(
+                list(keys), list(values), out=list(outs)
+            )  # one call: one collective program
 
     def flush(self) -> None:
         self._end()
@@ -399,7 +411,9 @@ class KVStore(KVStoreBase):
           TypeError: it cannot be called.
         """
         if updater is not None and not callable(updater):
-            raise errors.MXNetTypeError(f"an updater is a function of (key, summed, stored), got {updater!r}")
+            raise errors.MXNetTypeError(
+                f"an updater is a function of (key, summed, stored), got {updater!r}"
+            )
         self._end()
         self._updater = updater
 

@@ -20,7 +20,14 @@ from .symbol import Symbol
 from .symbol.node import Entry, Node
 from .symbol.recorded import entries_of, node_of
 
-__all__ = ["clear", "context", "get_symbol", "is_deferred_compute", "set_deferred_compute", "set_variable"]
+__all__ = [
+    "clear",
+    "context",
+    "get_symbol",
+    "is_deferred_compute",
+    "set_deferred_compute",
+    "set_variable",
+]
 
 _on: ContextVar[bool] = ContextVar("deferred_compute", default=False)
 _users = [0]  # how many contexts are open, in all threads
@@ -100,7 +107,9 @@ def _note(call: Call, inputs: Sequence[Any], results: Sequence[Value]) -> None:
     if name == "_advanced_index":
         key = dict(call.attrs)["key"]
         indices = [v for v in inputs[1:] if type(v) is Value]
-        if any(type(k) is tuple for k in key) or (ARRAY in key and any(not _known(v) for v in indices)):
+        if any(type(k) is tuple for k in key) or (
+            ARRAY in key and any(not _known(v) for v in indices)
+        ):
             raise errors.MXNetTypeError(
                 "a list or an array of NumPy as an index cannot be part of a symbol: index with an mx array that is a "
                 "variable of it (set_variable)"
@@ -110,7 +119,9 @@ def _note(call: Call, inputs: Sequence[Any], results: Sequence[Value]) -> None:
         _made[v] = made, k
 
 
-def _custom(run: Callable[[], list[Any]], call: Callable[[], Call], inputs: Sequence[Value]) -> list[Any]:
+def _custom(
+    run: Callable[[], list[Any]], call: Callable[[], Call], inputs: Sequence[Value]
+) -> list[Any]:
     """A custom operator is one node, whatever its Python calls."""
     if not _on.get():
         return run()
@@ -166,7 +177,11 @@ def _entry(value: Value) -> Entry:
             )
         made, _ = found
         if made.results is None:
-            waiting = [i for i in made.inputs if type(i) is Value and not _is_aside(made, i) and not _ready(i)]
+            waiting = [
+                i
+                for i in made.inputs
+                if type(i) is Value and not _is_aside(made, i) and not _ready(i)
+            ]
             if waiting:
                 todo += waiting
                 continue
@@ -203,7 +218,8 @@ _number = iter(range(1 << 62))
 
 def _results(made: _Made) -> list[Entry]:
     operands: list[Any] = [
-        i.value if isinstance(i, Dynamic) else (_SKIPPED, 0) if _is_aside(made, i) else _of(i) for i in made.inputs
+        i.value if isinstance(i, Dynamic) else (_SKIPPED, 0) if _is_aside(made, i) else _of(i)
+        for i in made.inputs
     ]
     call = made.call
     if call.graph is not None:
@@ -214,7 +230,22 @@ def _results(made: _Made) -> list[Entry]:
             return [operands[0]]
         # No row computes it: how many there are depends on the numbers.
         title = f"{registry.rpartition('_')[2]}{next(_number)}"
-        return [(Node(title, None, {}, {}, operands[1:], ["arg0"], {"outputs": 1}, registry=registry, is_np=True), 0)]
+        return [
+            (
+                Node(
+                    title,
+                    None,
+                    {},
+                    {},
+                    operands[1:],
+                    ["arg0"],
+                    {"outputs": 1},
+                    registry=registry,
+                    is_np=True,
+                ),
+                0,
+            )
+        ]
     first = next((i for i in made.inputs if type(i) is Value and not _is_aside(made, i)), None)
     axes = None if first is None else len(first.aval.shape)
     node = node_of(call, operands, f"{call.name.lower()}{next(_number)}", axes)
@@ -233,7 +264,9 @@ def set_variable(arrays: Any, variables: Any) -> None:
     listed = [arrays] if isinstance(arrays, NDArray) else list(arrays)
     named = [variables] if isinstance(variables, Symbol) else list(variables)
     if len(listed) != len(named):
-        raise errors.MXNetValueError(f"{len(listed)} arrays and {len(named)} variables: one for each is expected")
+        raise errors.MXNetValueError(
+            f"{len(listed)} arrays and {len(named)} variables: one for each is expected"
+        )
     for array, variable in zip(listed, named, strict=True):
         v = array._value()
         if _known(v):

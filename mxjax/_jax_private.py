@@ -38,8 +38,12 @@ NAMES = {
     "batched_device_put": Private(("jax._src.interpreters.pxla:batched_device_put",), _SMALL),
     "Static": Private(("jax._src.tree_util:Static",), ""),
     "FlatTree": Private(("jax._src.flattree:FlatTree", "jax._src.tree_util:FlatTree"), ""),
-    "shape_poly": Private(("jax._src.export.shape_poly:",), "calls are traced for each shape, not once for all"),
-    "user_context": Private(("jax._src.source_info_util:user_context",), "profiles lose names inside cut graphs"),
+    "shape_poly": Private(
+        ("jax._src.export.shape_poly:",), "calls are traced for each shape, not once for all"
+    ),
+    "user_context": Private(
+        ("jax._src.source_info_util:user_context",), "profiles lose names inside cut graphs"
+    ),
     "current_name_stack": Private(
         ("jax._src.source_info_util:current_name_stack",), "profiles lose names inside cut graphs"
     ),
@@ -49,7 +53,8 @@ NAMES = {
         ("jax._src.dispatch:runtime_tokens",), "an error of a callback is raised by each later wait"
     ),
     "dce_jaxpr": Private(
-        ("jax._src.interpreters.pxla:_dce_jaxpr",), "programs may outlive their network, until others take their place"
+        ("jax._src.interpreters.pxla:_dce_jaxpr",),
+        "programs may outlive their network, until others take their place",
     ),
     "prngs": Private(("jax._src.random.prng:prngs", "jax._src.prng:prngs"), _DIGESTS),
     "Primitive": Private(("jax._src.core:Primitive",), _DIGESTS),
@@ -70,12 +75,15 @@ NAMES = {
     "api": Private(("jax._src.api:",), _JAX_GRAD),
     "lax": Private(("jax._src.lax.lax:",), _JAX_GRAD),
     "runtime_service": Private(
-        ("jax._src.lib:_jax.get_distributed_runtime_service",), "jobs of several processes cannot be started"
+        ("jax._src.lib:_jax.get_distributed_runtime_service",),
+        "jobs of several processes cannot be started",
     ),
     "gloo_collectives": Private(("jax._src.lib:_jax.make_gloo_tcp_collectives",), _ADDRESS),
     "cpu_collectives": Private(("jax._src.config:cpu_collectives_implementation",), _ADDRESS),
     "make_cpu_client": Private(("jax._src.xla_bridge:make_cpu_client",), _ADDRESS),
-    "register_backend_factory": Private(("jax._src.xla_bridge:register_backend_factory",), _ADDRESS),
+    "register_backend_factory": Private(
+        ("jax._src.xla_bridge:register_backend_factory",), _ADDRESS
+    ),
     "global_state": Private(
         ("jax._src.distributed:global_state",), "rank 0 is told to the others by the machine's name"
     ),
@@ -97,7 +105,9 @@ def find(name: str) -> Any:
 
 def lost() -> dict[str, str]:
     """The names that this JAX does not have, with what is lost; asking imports JAX."""
-    return {name: private.lost for name, private in NAMES.items() if private.lost and find(name) is None}
+    return {
+        name: private.lost for name, private in NAMES.items() if private.lost and find(name) is None
+    }
 
 
 def described() -> str:

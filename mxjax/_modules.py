@@ -97,7 +97,9 @@ _PARTS = {
 }
 NAMES |= {f"{package}.gen_{name}": f"{package}.{name}" for package in ("nd", "symbol") for name in (
     "contrib", "image", "linalg", "random", "sparse")}  # fmt: skip
-NAMES |= {f"{package}.{name}": package for package, names in _PARTS.items() for name in names.split()}
+NAMES |= {
+    f"{package}.{name}": package for package, names in _PARTS.items() for name in names.split()
+}
 NAMES |= {
     "init": "initializer", "kv": "kvstore", "kvstore_server": "kvstore.kvstore_server", "mon": "monitor",
     "opt": "optimizer", "rnd": "random", "symbol.np": "symbol.numpy", "symbol.npx": "symbol.numpy_extension",
@@ -106,7 +108,9 @@ NAMES |= {
 _HERE = __package__ or "mxjax"
 _INSIDE = f"{_HERE}."
 #: Parts that MXNet does not have: nobody asks them for its names.
-_OWN = tuple(f"{_HERE}.{part}" for part in ("array", "core", "effects", "launch", "ops", "settings"))
+_OWN = tuple(
+    f"{_HERE}.{part}" for part in ("array", "core", "effects", "launch", "ops", "settings")
+)
 #: Parts that show users none of their functions.
 _INNER = tuple(f"{_HERE}.{part}" for part in ("core", "effects", "ops"))
 _BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)
@@ -132,7 +136,11 @@ def real(name: str) -> str | None:
 def _is_part(package: ModuleType, name: str) -> bool:
     """Whether `name` is a public module in a package: `from package import module` asks for an attribute first."""
     folders = [] if name.startswith("_") else vars(package).get("__path__", ())
-    return any(os.path.exists(f"{folder}/{name}{end}") for folder in folders for end in (".py", "/__init__.py"))
+    return any(
+        os.path.exists(f"{folder}/{name}{end}")
+        for folder in folders
+        for end in (".py", "/__init__.py")
+    )
 
 
 def give_names(module: ModuleType) -> None:
@@ -191,7 +199,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             origin = real(inner) or inner
             if origin not in sys.modules and importlib.util.find_spec(origin) is None:
                 return None
-        return None if origin is None else importlib.machinery.ModuleSpec(fullname, self, origin=origin)
+        return (
+            None
+            if origin is None
+            else importlib.machinery.ModuleSpec(fullname, self, origin=origin)
+        )
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         assert spec.origin is not None

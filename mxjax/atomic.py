@@ -52,7 +52,9 @@ _PATIENCE = 60  # seconds for another process that copies into the same file
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_FILE_BESIDE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_RENAME = (errno.EBUSY, errno.EPERM, errno.EACCES, errno.EXDEV)  # such as a file that is mounted
-_numbers = itertools.count()  # a signal's handler may save what the code that it interrupts is saving
+_numbers = (
+    itertools.count()
+)  # a signal's handler may save what the code that it interrupts is saving
 
 
 def write_whole(path: Any, write: Callable[..., Any], *args: Any) -> None:
@@ -66,16 +68,22 @@ def write_whole(path: Any, write: Callable[..., Any], *args: Any) -> None:
     with _named(target):
         found = _stat(target)
         if found is not None and not stat.S_ISREG(found.st_mode):
-            with open(target, "wb") as out:  # a device, a pipe, a socket: nothing of it is kept; a folder refuses
+            with open(
+                target, "wb"
+            ) as out:  # a device, a pipe, a socket: nothing of it is kept; a folder refuses
                 write(out, *args)
             return
         real = os.path.realpath(target)
         if found is not None:
-            os.close(os.open(target, os.O_WRONLY | os.O_CLOEXEC))  # where that is refused, before anything is made
+            os.close(
+                os.open(target, os.O_WRONLY | os.O_CLOEXEC)
+            )  # where that is refused, before anything is made
         beside = _beside(real, f".{os.getpid()}.{next(_numbers)}.tmp")
         try:
             try:
-                if found is not None and not _is(real, found):  # an open file without a name, by /proc/self/fd
+                if found is not None and not _is(
+                    real, found
+                ):  # an open file without a name, by /proc/self/fd
                     raise PermissionError(errno.EPERM, "no name")
                 made = open(beside, "xb")
             except OSError as error:
@@ -134,7 +142,9 @@ def read_whole(path: Any) -> bytes:
                 try:
                     with open(_beside(os.path.realpath(target), SAVING), "rb") as file:
                         return file.read()
-                except FileNotFoundError:  # it goes when the target is whole: so it was finished between the two
+                except (
+                    FileNotFoundError
+                ):  # it goes when the target is whole: so it was finished between the two
                     lost += 1
                 if lost == 3:
                     break
@@ -143,7 +153,9 @@ def read_whole(path: Any) -> bytes:
             time.sleep(0.01)
     if data.startswith(UNFINISHED):
         saving = _beside(os.path.realpath(target), SAVING)
-        raise FormatError(f"{target} is unfinished: saving it was cut off, and {saving}, which held all of it, is gone")
+        raise FormatError(
+            f"{target} is unfinished: saving it was cut off, and {saving}, which held all of it, is gone"
+        )
     return data  # which somebody else writes all the time
 
 
@@ -160,7 +172,9 @@ def _text(path: Any) -> str:
     if "://" in target:
         raise MXNetNotImplementedError(f"{target}: only files of this machine are read and written")
     if not target:
-        raise MXNetFileNotFoundError(errno.ENOENT, "the name of a file was expected, got an empty text", target)
+        raise MXNetFileNotFoundError(
+            errno.ENOENT, "the name of a file was expected, got an empty text", target
+        )
     if target.endswith("/"):
         raise MXNetOSError(errno.EISDIR, os.strerror(errno.EISDIR), target)
     return target
@@ -218,7 +232,9 @@ def _dress(beside: str, found: os.stat_result) -> None:
     """Let a file that is to hold another one's contents be read by no more people."""
     here = os.stat(beside)
     same = (here.st_uid, here.st_gid) == (found.st_uid, found.st_gid)
-    os.chmod(beside, stat.S_IMODE(found.st_mode) | stat.S_IRUSR if same else stat.S_IRUSR | stat.S_IWUSR)
+    os.chmod(
+        beside, stat.S_IMODE(found.st_mode) | stat.S_IRUSR if same else stat.S_IRUSR | stat.S_IWUSR
+    )
 
 
 def _is_alike(new: str, old: str) -> bool:
@@ -412,7 +428,9 @@ def _take_name(beside: str, saving: str) -> None:
             with contextlib.suppress(FileNotFoundError), open(saving, "rb") as other:
                 _lock(other.fileno(), wait=True)
                 try:
-                    if _is(saving, os.fstat(other.fileno())):  # its process was ended: it is for us to go on
+                    if _is(
+                        saving, os.fstat(other.fileno())
+                    ):  # its process was ended: it is for us to go on
                         os.replace(beside, saving)
                         return
                 finally:

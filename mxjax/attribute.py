@@ -77,10 +77,15 @@ class AttrScope(Shown):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not self._before:
-            raise errors.MXNetAssertionError("this AttrScope was left without being entered: use it with `with`")
+            raise errors.MXNetAssertionError(
+                "this AttrScope was left without being entered: use it with `with`"
+            )
         scope, mirroring = self._before.pop()
         _current.set(scope)
         core.mirroring.set(mirroring)

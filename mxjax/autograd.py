@@ -394,11 +394,15 @@ class Function:
 
         def forward(self, *inputs: Any) -> Any:
             """The function's value; to be defined."""
-            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+            raise errors.MXNetNotImplementedError(
+                f"{type(self).__name__} does not define forward()"
+            )
 
         def backward(self, *output_grads: Any) -> Any:
             """The inputs' gradients from the outputs' ones; to be defined."""
-            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define backward()")
+            raise errors.MXNetNotImplementedError(
+                f"{type(self).__name__} does not define backward()"
+            )
 
     def __call__(self, *inputs: NDArray) -> Any:
         if self._used:
@@ -453,7 +457,9 @@ def _inside_jax(function: Function, inputs: Sequence[NDArray]) -> Any:
     kinds: list[Any] = []
 
     def arrays_of(given: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-        return [kind._wrap(traced(a, vs[0].aval.device)) for a, kind in zip(given, like, strict=True)]
+        return [
+            kind._wrap(traced(a, vs[0].aval.device)) for a, kind in zip(given, like, strict=True)
+        ]
 
     def forward(*given: Any) -> tuple[Any, ...]:
         with pause(train_mode=is_training()):
@@ -480,7 +486,9 @@ def _inside_jax(function: Function, inputs: Sequence[NDArray]) -> Any:
         own = [type(a) for a in leaves if isinstance(a, NDArray)]
         fresh = iter(arrays_of(saved, own))
         vars(function).update(
-            jax.tree_util.tree_unflatten(tree, [next(fresh) if isinstance(a, NDArray) else a for a in leaves])
+            jax.tree_util.tree_unflatten(
+                tree, [next(fresh) if isinstance(a, NDArray) else a for a in leaves]
+            )
         )
         with pause(train_mode=True):
             back = function.backward(*arrays_of(grads, kinds[1:]))

@@ -40,8 +40,10 @@ class NotImplementedForSymbol(MXNetError):
     def __init__(self, function: Callable[..., Any], alias: str | None = None, *args: Any):
         names = f" (namely operator {alias!r})" if alias else ""
         shown = f" with arguments ({', '.join(type(arg).__name__ for arg in args)})" if args else ""
-        super().__init__(f"Function {function.__name__}{names}{shown} is not implemented for Symbol and only "
-                         "available in NDArray.")
+        super().__init__(
+            f"Function {function.__name__}{names}{shown} is not implemented for Symbol and only "
+            "available in NDArray."
+        )
 
 
 def py_str(x: bytes) -> str:

@@ -70,13 +70,19 @@ def decode(
     library = simplejpeg()
     if head.colours and library is not None:
         colours = head.colours if flag < 0 else 3 if flag else 1
-        size = head.width * head.height * colours  # what was checked, whatever else the file says later
+        size = (
+            head.width * head.height * colours
+        )  # what was checked, whatever else the file says later
         held = np.empty(size, np.uint8) if memory is None else memory(size)
         pixels = _by_simplejpeg(library, data, colours, to_rgb, held)
         if pixels is not None:
             return pixels
     cv2 = opencv()
-    return _by_pillow(data, flag, to_rgb, where) if cv2 is None else _by_opencv(cv2, data, flag, to_rgb, where)
+    return (
+        _by_pillow(data, flag, to_rgb, where)
+        if cv2 is None
+        else _by_opencv(cv2, data, flag, to_rgb, where)
+    )
 
 
 #: So many pixels are taken at a file's word: the memory for them is small.
@@ -134,7 +140,9 @@ def _claimed_by_jpeg(data: memoryview) -> _Head:
             break
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             bits, height, width, colours = struct.unpack_from(">BHHB", data, at + 4)
-            return _Head(width, height, _JPEG, colours if plain and bits == 8 and colours in (1, 3) else 0)
+            return _Head(
+                width, height, _JPEG, colours if plain and bits == 8 and colours in (1, 3) else 0
+            )
         plain = plain and marker != 0xE1
         at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     return _Head()
@@ -152,13 +160,19 @@ def _by_simplejpeg(
 
 
 def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:
-    in_order = flag == 1 and to_rgb and hasattr(cv2, "IMREAD_COLOR_RGB")  # from 4.11 on it can give red first
+    in_order = (
+        flag == 1 and to_rgb and hasattr(cv2, "IMREAD_COLOR_RGB")
+    )  # from 4.11 on it can give red first
     try:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB if in_order else flag)
+        pixels = cv2.imdecode(
+            np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB if in_order else flag
+        )
     except cv2.error as error:
         raise FormatError(f"{where} is not a readable image: {error}") from None
     if pixels is None:
-        raise FormatError(f"{where} is not an image that OpenCV reads, or a damaged one; it has {len(data)} bytes")
+        raise FormatError(
+            f"{where} is not an image that OpenCV reads, or a damaged one; it has {len(data)} bytes"
+        )
     if pixels.ndim == 2:
         return pixels[..., None]
     return _swapped(pixels) if to_rgb and not in_order else pixels
@@ -176,8 +190,17 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
     ops: Any = optional_import("PIL.ImageOps", "data")
     try:
         with pillow.open(io.BytesIO(data)) as picture:
-            most = {"PNG": 8 * _DEFLATE, "JPEG": _JPEG, "MPO": _JPEG, "GIF": _GIF, "BMP": _BMP, "DIB": _BMP}
-            if picture.format in most:  # a later part of the file may say another size than its beginning
+            most = {
+                "PNG": 8 * _DEFLATE,
+                "JPEG": _JPEG,
+                "MPO": _JPEG,
+                "GIF": _GIF,
+                "BMP": _BMP,
+                "DIB": _BMP,
+            }
+            if (
+                picture.format in most
+            ):  # a later part of the file may say another size than its beginning
                 width, height = picture.size
                 _check_size(width, height, most[picture.format], data, where)
             if flag == 0:
@@ -207,7 +230,9 @@ def _pixels(picture: Any, flag: int) -> np.ndarray:
         if picture.mode in ("L", "RGB", "RGBA"):
             return np.asarray(picture)
         alpha = picture.mode in ("LA", "PA") or "transparency" in picture.info
-        return np.asarray(picture.convert("L" if picture.mode == "1" else "RGBA" if alpha else "RGB"))
+        return np.asarray(
+            picture.convert("L" if picture.mode == "1" else "RGBA" if alpha else "RGB")
+        )
     if deep:
         gray = (np.asarray(picture) >> 8).astype(np.uint8)
         return np.repeat(gray[..., None], 3, axis=2) if flag else gray
@@ -230,7 +255,9 @@ def encode(pixels: Any, img_fmt: str = ".jpg", quality: int = 95) -> bytes:
     pixels = np.asarray(pixels.asnumpy() if hasattr(pixels, "asnumpy") else pixels)
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
-    if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or pixels.ndim == 3 and pixels.shape[2] in (3, 4)):
+    if pixels.dtype != np.uint8 or not (
+        pixels.ndim == 2 or pixels.ndim == 3 and pixels.shape[2] in (3, 4)
+    ):
         raise MXNetValueError(
             "a picture is an array (height, width) or (height, width, 1, 3 or 4) of uint8, got "
             f"{pixels.shape} of {pixels.dtype}"
@@ -248,7 +275,9 @@ def encode(pixels: Any, img_fmt: str = ".jpg", quality: int = 95) -> bytes:
         except cv2.error:
             done = False
         if not done:
-            raise MXNetValueError(f"failed to encode image: {img_fmt!r} is no format that OpenCV writes")
+            raise MXNetValueError(
+                f"failed to encode image: {img_fmt!r} is no format that OpenCV writes"
+            )
         return found.tobytes()
     pillow: Any = optional_import("PIL.Image", "data")
     name = pillow.registered_extensions().get(kind)

@@ -16,7 +16,14 @@ from .device import (
 from .errors import explain_names as _explain_names
 
 __all__ = [
-    "Context", "Device", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus",
+    "Context",
+    "Device",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "gpu",
+    "gpu_memory_info",
+    "num_gpus",
 ]
 
 _explain_names(__name__)

@@ -37,7 +37,9 @@ class Tabled:
 
     def _repr_html_(self) -> str:
         heads, rows, notes = self._table()
-        return table(heads, rows, self._left) + "".join(f"<div>{escape(note)}</div>" for note in notes)
+        return table(heads, rows, self._left) + "".join(
+            f"<div>{escape(note)}</div>" for note in notes
+        )
 
 
 class TextOfTable(str):
@@ -79,7 +81,10 @@ def table(heads: Sequence[str], rows: Rows, left: int = 0) -> str:
 
     def line(cells: Sequence[str], kind: str) -> str:
         begin = f'<{kind} style="text-align:left">'
-        parts = (f"{begin if k < left else f'<{kind}>'}{escape(cell)}</{kind}>" for k, cell in enumerate(cells))
+        parts = (
+            f"{begin if k < left else f'<{kind}>'}{escape(cell)}</{kind}>"
+            for k, cell in enumerate(cells)
+        )
         return f"<tr>{''.join(parts)}</tr>"
 
     body = "".join(line(row, "td") for row in rows)
@@ -113,7 +118,11 @@ def picture(host: np.ndarray) -> str:
     for pixels in images:
         data = base64.b64encode(png(pixels[::step, ::step])).decode()
         drawn.append(f'<img style="display:inline;margin:2px" src="data:image/png;base64,{data}">')
-    more = f"<div>and {len(host) - PICTURES} more</div>" if host.ndim == 4 and len(host) > PICTURES else ""
+    more = (
+        f"<div>and {len(host) - PICTURES} more</div>"
+        if host.ndim == 4 and len(host) > PICTURES
+        else ""
+    )
     return "".join(drawn) + more
 
 
@@ -124,7 +133,9 @@ def png(pixels: np.ndarray) -> bytes:
     lines = b"".join(b"\0" + line.tobytes() for line in pixels)  # each begins with its filter, none
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     return (
@@ -142,7 +153,10 @@ def _numbers(host: np.ndarray) -> str:
         return "…" if row is None or col is None else _number(host[row, col])
 
     heads = ["", *("…" if col is None else str(col) for col in cols)]
-    return table(heads, [["…" if row is None else str(row), *(cell(row, col) for col in cols)] for row in rows])
+    return table(
+        heads,
+        [["…" if row is None else str(row), *(cell(row, col) for col in cols)] for row in rows],
+    )
 
 
 def _places(length: int) -> list[int | None]:
@@ -158,4 +172,14 @@ def _number(x: Any) -> str:
     return f"{float(x):.5g}"
 
 
-__all__ = ["TextOfTable", "Tabled", "array", "columns", "is_picture", "is_table", "picture", "png", "table"]
+__all__ = [
+    "TextOfTable",
+    "Tabled",
+    "array",
+    "columns",
+    "is_picture",
+    "is_table",
+    "picture",
+    "png",
+    "table",
+]

@@ -156,10 +156,38 @@ OPTIONS = {
 
 #: Modules that have each other's names: where one is missed, the others are asked.
 KIN = (
-    ("mxjax.np", "mxjax.npx", "mxjax.np.linalg", "mxjax.np.random", "mxjax.npx.random", "mxjax.npx.image"),
-    ("mxjax.nd", "mxjax.nd.contrib", "mxjax.nd.linalg", "mxjax.nd.random", "mxjax.nd.image", "mxjax.np", "mxjax.npx"),
-    ("mxjax.symbol", "mxjax.symbol.contrib", "mxjax.symbol.linalg", "mxjax.symbol.random", "mxjax.symbol.numpy"),
-    ("mxjax.gluon", "mxjax.gluon.nn", "mxjax.gluon.rnn", "mxjax.gluon.loss", "mxjax.gluon.data", "mxjax.gluon.utils"),
+    (
+        "mxjax.np",
+        "mxjax.npx",
+        "mxjax.np.linalg",
+        "mxjax.np.random",
+        "mxjax.npx.random",
+        "mxjax.npx.image",
+    ),
+    (
+        "mxjax.nd",
+        "mxjax.nd.contrib",
+        "mxjax.nd.linalg",
+        "mxjax.nd.random",
+        "mxjax.nd.image",
+        "mxjax.np",
+        "mxjax.npx",
+    ),
+    (
+        "mxjax.symbol",
+        "mxjax.symbol.contrib",
+        "mxjax.symbol.linalg",
+        "mxjax.symbol.random",
+        "mxjax.symbol.numpy",
+    ),
+    (
+        "mxjax.gluon",
+        "mxjax.gluon.nn",
+        "mxjax.gluon.rnn",
+        "mxjax.gluon.loss",
+        "mxjax.gluon.data",
+        "mxjax.gluon.utils",
+    ),
 )
 
 

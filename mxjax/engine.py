@@ -138,7 +138,11 @@ def _modes() -> Modes:
         return Modes(one, one)
     nodes = settings.get("engine.bulk_nodes")
     whole = settings.get("engine.steps_per_call") > 1  # a loop that closes ends no program
-    free = Limits(nodes, nodes if whole else 128) if nodes >= 4096 else Limits(max(1, nodes), max(1, nodes))
+    free = (
+        Limits(nodes, nodes if whole else 128)
+        if nodes >= 4096
+        else Limits(max(1, nodes), max(1, nodes))
+    )
     return Modes(
         free if settings.get("engine.bulk_infer") else one,
         free if settings.get("engine.bulk_train") else one,
@@ -174,7 +178,10 @@ def _options(platform: str, _: object) -> dict[str, Any]:
         if row.name != "compiler.options":
             for name in [name for name in told if not knows(platform, name, told[name])]:
                 del told[name]
-                _say(row.name, f"{row.name}={value!r}: this XLA has no option {name} any more, so it does nothing")
+                _say(
+                    row.name,
+                    f"{row.name}={value!r}: this XLA has no option {name} any more, so it does nothing",
+                )
         core.compiler.merge(options, told)
         _say_where(row, value, platform)
     for row in _EXPORTED:
@@ -219,16 +226,33 @@ def _recompile(_: object = None) -> None:
 core.hooks.modes_of_thread[:] = [_modes]
 core.hooks.option_contributors.append(_options)
 # What the user gives XLA comes last: it is the strongest.
-_COMPILED = sorted((row for row in settings.table() if row.compiler is not None),
-                   key=lambda row: row.name == "compiler.options")
+_COMPILED = sorted(
+    (row for row in settings.table() if row.compiler is not None),
+    key=lambda row: row.name == "compiler.options",
+)
 # What JAX's libraries read of the environment for an accelerator; the host's part is on every machine.
-_EXPORTED = [row for row in settings.table() if row.environment is not None and "cpu" not in row.platforms]
+_EXPORTED = [
+    row for row in settings.table() if row.environment is not None and "cpu" not in row.platforms
+]
 for _row in _COMPILED:
     settings.on_change(_row.name, _recompile)
-for _name in ("engine.type", "engine.async_level", "engine.bulk_nodes", "engine.bulk_infer",
-              "engine.bulk_train", "engine.jit", "engine.steps_per_call", "memory.match_range"):
+for _name in (
+    "engine.type",
+    "engine.async_level",
+    "engine.bulk_nodes",
+    "engine.bulk_infer",
+    "engine.bulk_train",
+    "engine.jit",
+    "engine.steps_per_call",
+    "memory.match_range",
+):
     settings.on_change(_name, _apply)
-for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", "memory.match_range"):
+for _name in (
+    "engine.catch_exceptions",
+    "engine.queue_size",
+    "memory.inplace",
+    "memory.match_range",
+):
     settings.on_change(_name, _set_rules)
 
 _apply()  # the importing thread has its state already

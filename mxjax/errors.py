@@ -59,8 +59,10 @@ class NotSupportedForSparseNDArray(MXNetError):
     def __init__(self, function: Callable[..., Any], alias: str | None = None, *args: Any):
         names = f" (namely operator {alias!r})" if alias else ""
         shown = f" with arguments ({', '.join(type(arg).__name__ for arg in args)})" if args else ""
-        super().__init__(f"Function {function.__name__}{names}{shown} is not supported for SparseNDArray and only "
-                         "available in NDArray.")
+        super().__init__(
+            f"Function {function.__name__}{names}{shown} is not supported for SparseNDArray and only "
+            "available in NDArray."
+        )
 
 
 class MXNetMemoryError(MXNetError, MemoryError):
@@ -272,13 +274,17 @@ def no_attribute(owner: Any, name: str, kind: str) -> AttributeError:
     if hasattr(type(owner), name):  # a property that failed: its own error
         object.__getattribute__(owner, name)
     if name.startswith("_"):
-        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+        return AttributeError(
+            f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner
+        )
     return NoSuchAttribute(owner, name, kind)
 
 
 def _in_snake_case(name: str) -> str:
     """FullyConnected as fully_connected, as mx.npx has what mx.nd calls so."""
-    return "".join(f"_{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name))
+    return "".join(
+        f"_{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name)
+    )
 
 
 def _meant(module: str, name: str) -> str:
@@ -291,7 +297,11 @@ def _meant(module: str, name: str) -> str:
     for other in next((kin for kin in elsewhere.KIN if module in kin), ()):
         for same in (name, _in_snake_case(name)):
             if (other != module or same != name) and same in vars(sys.modules.get(other, owner)):
-                path = other.removeprefix("mxjax.").replace("symbol.numpy", "sym.np").replace("symbol", "sym")
+                path = (
+                    other.removeprefix("mxjax.")
+                    .replace("symbol.numpy", "sym.np")
+                    .replace("symbol", "sym")
+                )
                 return f": it is mx.{path}.{same}"
     listed = None if "__dir__" in vars(owner) else getattr(owner, "__all__", None)
     return did_you_mean(name, [n for n in listed or dir(owner) if not n.startswith("_")])
@@ -408,10 +418,14 @@ def parsing(what: Any = "") -> Iterator[None]:
     except (MXNetMemoryError, MXNetNotImplementedError, MXNetOSError, MXNetImportError):
         raise
     except MemoryError as error:
-        raise MXNetMemoryError(f"{name or 'a file'} asks for more memory than there is: {error}") from error
+        raise MXNetMemoryError(
+            f"{name or 'a file'} asks for more memory than there is: {error}"
+        ) from error
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-        raise FormatError(f"{name or 'the contents'} is damaged or of another kind: {said}") from error
+        raise FormatError(
+            f"{name or 'the contents'} is damaged or of another kind: {said}"
+        ) from error
 
 
 def like(error: BaseException, message: str) -> MXNetError:

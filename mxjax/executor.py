@@ -95,15 +95,24 @@ class Executor(Shown):
         self._arrays.update(self._placed(aux_states, self._aux_names, "aux_states"))
         self._check_given()
         self._args_grad = args_grad
-        self._grads = {n: g for n, g in _by_name(args_grad, self._arg_names, "args_grad").items() if g is not None}
+        self._grads = {
+            n: g
+            for n, g in _by_name(args_grad, self._arg_names, "args_grad").items()
+            if g is not None
+        }
         self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
         self._outputs: list[NDArray] = []
-        self._promised: list[NDArray] = []  # what somebody was given who asked for results before there were any
+        self._promised: list[
+            NDArray
+        ] = []  # what somebody was given who asked for results before there were any
         self._results: list[Any] = []
         self._op = CachedOp(sym, operators=Places(alone=True))
         self._in_python = any(is_custom(n) for n in walk(sym._entries))
         self._casts = any(_casts(n) for n in walk(sym._entries))
-        off = settings.variable("MXNET_ELIMINATE_COMMON_EXPR") in ("0", "false")  # which may change as programs run
+        off = settings.variable("MXNET_ELIMINATE_COMMON_EXPR") in (
+            "0",
+            "false",
+        )  # which may change as programs run
         self._merges = not off and settings.get("compiler.passes").get("cse") is not False
         self._shapes: dict[Any, Any] = {}
         self._monitor: Callable[[str, NDArray], None] | None = None
@@ -118,7 +127,9 @@ class Executor(Shown):
             if array is None:
                 continue
             if not isinstance(array, NDArray):
-                raise errors.MXNetTypeError(f"{what}: {name!r} must be an NDArray, got {type(array).__name__}")
+                raise errors.MXNetTypeError(
+                    f"{what}: {name!r} must be an NDArray, got {type(array).__name__}"
+                )
             home = self._homes.get(name, self._device)
             found[name] = array if array.device == home else array.as_in_context(home)
         return found
@@ -127,7 +138,9 @@ class Executor(Shown):
         if generation() == 1:  # which has no way to hand them over later
             missing = [n for n, a in self._arrays.items() if a is None]
             if missing:
-                raise errors.MXNetValueError(f"key {missing[0]!r} is missing in args or aux_states: an NDArray for it")
+                raise errors.MXNetValueError(
+                    f"key {missing[0]!r} is missing in args or aux_states: an NDArray for it"
+                )
 
     # ---- running -------------------------------------------------------------------------------------
 
@@ -158,7 +171,9 @@ class Executor(Shown):
     def _feed(self, name: str, array: Any) -> None:
         if name not in self._arrays:
             if generation() == 1:
-                raise errors.MXNetTypeError(f"Unknown argument {name}{errors.did_you_mean(name, self._arg_names)}")
+                raise errors.MXNetTypeError(
+                    f"Unknown argument {name}{errors.did_you_mean(name, self._arg_names)}"
+                )
             return  # as in MXNet 2, where data that nobody takes may be handed over
         target = self._arrays[name]
         if not isinstance(array, NDArray):
@@ -183,7 +198,9 @@ class Executor(Shown):
         )
         # Arrays without a gradient here may be variables of the user's.
         others: list[Any] = [
-            (taped_value(self._arrays[n]), n, None) for n in self._arg_names if taped and self._requests[n] == "null"
+            (taped_value(self._arrays[n]), n, None)
+            for n in self._arg_names
+            if taped and self._requests[n] == "null"
         ]
         with _marked([*others, *self._marks]), autograd._Scope(taped, self._training):
             if self._monitor is not None or stored or self._places:
@@ -203,7 +220,9 @@ class Executor(Shown):
             if self._requests[name] != "null" and (name in self._grads or self._args_grad is None):
                 v = taped_value(self._arrays[name])
                 grad = self._grads.get(name)
-                leaf = Leaf(self._requests[name], _nowhere, "default" if grad is None else grad.stype, grad)
+                leaf = Leaf(
+                    self._requests[name], _nowhere, "default" if grad is None else grad.stype, grad
+                )
                 marks.append((v, name, leaves.setdefault(id(v), leaf)))
         return marks
 
@@ -248,7 +267,9 @@ class Executor(Shown):
         totals: set[Leaf] = set()
         with _marked(marks), autograd._Scope(None, is_train):
             found = gradients(heads, grads, retain=self._in_python, totals=totals)
-        new: dict[NDArray, Value] = {}  # stored together: what is interrupted has stored none or all
+        new: dict[
+            NDArray, Value
+        ] = {}  # stored together: what is interrupted has stored none or all
         for _, name, leaf in marks:
             target, made = self._grads.get(name), found.get(leaf)
             if target is None or (made is None and self._requests[name] == "add"):
@@ -272,7 +293,9 @@ class Executor(Shown):
         given = list(given) if isinstance(given, (list, tuple)) else [given]
         if len(given) != len(self._outputs):
             count = len(self._outputs)
-            raise errors.MXNetAssertionError(f"{count} results, got {len(given)} gradients of them (out_grads)")
+            raise errors.MXNetAssertionError(
+                f"{count} results, got {len(given)} gradients of them (out_grads)"
+            )
         heads: list[Value] = []
         grads: list[Value | None] = []
         results = self._results or [taped_value(out) for out in self._outputs]
@@ -334,8 +357,12 @@ class Executor(Shown):
         """The results of the last `forward`; before the first one zeros, which will get each one's numbers."""
         if self._outputs or self._promised or any(a is None for a in self._arrays.values()):
             return self._outputs or self._promised
-        shapes = self._symbol.infer_shape_partial(**{n: self._arrays[n].shape for n in self._arg_names})[1]
-        dtypes = self._symbol.infer_type_partial(**{n: self._arrays[n].dtype for n in self._arg_names})[1]
+        shapes = self._symbol.infer_shape_partial(
+            **{n: self._arrays[n].shape for n in self._arg_names}
+        )[1]
+        dtypes = self._symbol.infer_type_partial(
+            **{n: self._arrays[n].dtype for n in self._arg_names}
+        )[1]
         if all(shape is not None and infer.known(shape) for shape in shapes):
             self._promised = [
                 _zeros(shape, "float32" if dtype is None else dtype, self._device)
@@ -370,7 +397,9 @@ class Executor(Shown):
                         f'Find name "{name}" that is not in the {what}{errors.did_you_mean(name, mine)}'
                     )
 
-    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
+    ) -> Executor:
         """An executor for arguments of other shapes, whose arrays share memory with this one's.
 
         They are its first numbers; an array that is to be larger is a new one, of zeros.
@@ -384,7 +413,9 @@ class Executor(Shown):
             raise errors.MXNetValueError("Insufficient argument shapes provided.")
         arrays: dict[str, Any] = {}
         grads: dict[str, Any] = {}
-        for name, shape in zip([*self._arg_names, *self._aux_names], [*shapes, *states], strict=True):
+        for name, shape in zip(
+            [*self._arg_names, *self._aux_names], [*shapes, *states], strict=True
+        ):
             old = self._arrays[name]
             if old.shape == shape:
                 arrays[name] = old
@@ -408,10 +439,18 @@ class Executor(Shown):
         own = {n: a for n, a in arrays.items() if n in self._arg_names}
         states_of = {n: arrays[n] for n in self._aux_names}
         return Executor(
-            self._symbol, self._device, own, grads, self._requests, states_of, group2ctx=self._group2ctx
+            self._symbol,
+            self._device,
+            own,
+            grads,
+            self._requests,
+            states_of,
+            group2ctx=self._group2ctx,
         )
 
-    def set_monitor_callback(self, callback: Callable[[str, NDArray], None], monitor_all: bool = False) -> None:
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], None], monitor_all: bool = False
+    ) -> None:
         """Call ``callback(name, array)`` with each node's results in each forward; the symbol then runs node by node.
 
         ``monitor_all``: also with the arrays that nodes take.
@@ -446,7 +485,9 @@ def _marked(marks: Sequence[Mark]) -> Iterator[None]:
 
 def _casts(node: Node) -> bool:
     """Whether a node makes a sparse array of what may be dense ones."""
-    return any(node.params.get(name) not in (None, "default") for name in ("stype", "forward_stype"))
+    return any(
+        node.params.get(name) not in (None, "default") for name in ("stype", "forward_stype")
+    )
 
 
 def _nowhere(gradient: Value) -> None:
@@ -480,15 +521,21 @@ def _request(grad_req: Any, name: str, names: Sequence[str]) -> str:
     else:
         found = grad_req[list(names).index(name)]
     if found not in _REQUESTS:
-        raise errors.MXNetKeyError(f"grad_req={found!r} of {name!r}: one of 'write', 'add', 'null' is expected")
+        raise errors.MXNetKeyError(
+            f"grad_req={found!r} of {name!r}: one of 'write', 'add', 'null' is expected"
+        )
     return str(found)
 
 
-def places_of(sym: Any, device: Device, group2ctx: Mapping[str, Device] | None) -> dict[Node, Device] | None:
+def places_of(
+    sym: Any, device: Device, group2ctx: Mapping[str, Device] | None
+) -> dict[Node, Device] | None:
     """Where each node runs that `group2ctx` gives devices for; None where all is on one device."""
     if not group2ctx:
         return None
-    places = {n: group2ctx.get(n.attrs.get("__ctx_group__", ""), device) for n in walk(sym._entries)}
+    places = {
+        n: group2ctx.get(n.attrs.get("__ctx_group__", ""), device) for n in walk(sym._entries)
+    }
     return places if any(p != device for p in places.values()) else None
 
 
@@ -526,7 +573,11 @@ def _looked_up(nodes: Sequence[Node]) -> set[str]:
     for node in nodes:
         for (source, _), name in zip(node.inputs, node.names, strict=False):
             if source.is_variable:
-                sparse = node.op is not None and node.op.name == "embedding" and bool(node.params.get("sparse_grad"))
+                sparse = (
+                    node.op is not None
+                    and node.op.name == "embedding"
+                    and bool(node.params.get("sparse_grad"))
+                )
                 readers.setdefault(source.name, []).append(sparse and name == "weight")
     return {name for name, sparse in readers.items() if all(sparse)}
 
@@ -545,7 +596,9 @@ def simple_bind(
     device = current_device() if device is None else device
     given = infer.named(sym, (), {k: v for k, v in shapes.items() if v is not None})
     nodes = walk(sym._entries)
-    dtypes = types.complete(nodes, {k: types.name_of(v) for k, v in (type_dict or {}).items() if v is not None})
+    dtypes = types.complete(
+        nodes, {k: types.name_of(v) for k, v in (type_dict or {}).items() if v is not None}
+    )
     found = infer.Inference(nodes, given, dtypes)
     missing = [n.name for n in nodes if n.is_variable and not infer.known(found.found[n][0])]
     if missing:
@@ -568,6 +621,8 @@ def simple_bind(
     wanted = [n for n in names if _request(grad_req, n, names) != "null"]
     rows = _looked_up(nodes)
     stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
-    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, arrays[n].device, stypes[n]) for n in wanted}
+    grads = {
+        n: _zeros(arrays[n].shape, arrays[n].dtype, arrays[n].device, stypes[n]) for n in wanted
+    }
     args, aux = {n: arrays[n] for n in names}, {n: arrays[n] for n in states}
     return Executor(sym, device, args, grads, grad_req, aux, group2ctx=group2ctx)

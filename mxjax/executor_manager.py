@@ -67,23 +67,39 @@ class DataParallelExecutorGroup:
         self.param_names = [name for name in arg_names if name in param_names]
         self.param_idx = [place for place, name in enumerate(arg_names) if name in param_names]
         self.slices = slices
-        requests = {name: "null" if name in {desc.name for desc in descs} else "write" for name in arg_names}
+        requests = {
+            name: "null" if name in {desc.name for desc in descs} else "write" for name in arg_names
+        }
         self.train_execs: list[Any] = [
             sym.simple_bind(
-                ctx=device, grad_req=requests, type_dict={desc.name: desc.dtype for desc in descs},
+                ctx=device,
+                grad_req=requests,
+                type_dict={desc.name: desc.dtype for desc in descs},
                 shared_exec=None if shared_group is None else shared_group.train_execs[place],
-                **{desc.name: (slices[place].stop - slices[place].start, *desc.shape[1:]) for desc in descs},
+                **{
+                    desc.name: (slices[place].stop - slices[place].start, *desc.shape[1:])
+                    for desc in descs
+                },
             )  # fmt: skip
             for place, device in enumerate(ctx)
         ]
         self.data_arrays = [self._targets(name) for name in self.data_names]
         self.label_arrays = [self._targets(name) for name in self.label_names]
-        self.param_arrays = [[each.arg_dict[name] for each in self.train_execs] for name in self.param_names]
-        self.grad_arrays = [[each.grad_dict[name] for each in self.train_execs] for name in self.param_names]
-        self.aux_arrays = [[each.aux_dict[name] for each in self.train_execs] for name in self.aux_names]
+        self.param_arrays = [
+            [each.arg_dict[name] for each in self.train_execs] for name in self.param_names
+        ]
+        self.grad_arrays = [
+            [each.grad_dict[name] for each in self.train_execs] for name in self.param_names
+        ]
+        self.aux_arrays = [
+            [each.aux_dict[name] for each in self.train_execs] for name in self.aux_names
+        ]
 
     def _targets(self, name: str) -> list[tuple[slice, Any]]:
-        return [(where, each.arg_dict[name]) for where, each in zip(self.slices, self.train_execs, strict=True)]
+        return [
+            (where, each.arg_dict[name])
+            for where, each in zip(self.slices, self.train_execs, strict=True)
+        ]
 
     def load_data_batch(self, data_batch: Any) -> None:
         """Copy a batch to the devices."""
@@ -103,7 +119,9 @@ class DataParallelExecutorGroup:
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Let a metric take in labels and outputs, device by device."""
         for place, (each, where) in enumerate(zip(self.train_execs, self.slices, strict=True)):
-            metric.update(labels[place] if pre_sliced else [label[where] for label in labels], each.outputs)
+            metric.update(
+                labels[place] if pre_sliced else [label[where] for label in labels], each.outputs
+            )
 
 
 class DataParallelExecutorManager:
@@ -127,7 +145,9 @@ class DataParallelExecutorManager:
         (logger or logging).info("Start training with %s", str(ctx))
         shares = [1] * len(ctx) if work_load_list is None else list(work_load_list)
         if len(shares) != len(ctx):
-            raise MXNetAssertionError(f"Invalid settings for work load: {len(shares)} shares for {len(ctx)} devices")
+            raise MXNetAssertionError(
+                f"Invalid settings for work load: {len(shares)} shares for {len(ctx)} devices"
+            )
         self.slices = _split_input_slice(train_data.batch_size, shares)
         self.arg_names, self.param_names, self.aux_names = arg_names, param_names, aux_names
         self.ctx = ctx
@@ -140,7 +160,13 @@ class DataParallelExecutorManager:
 
     def _group(self, symbol: Any, data: Any, shared: Any) -> DataParallelExecutorGroup:
         return DataParallelExecutorGroup(
-            symbol, self.arg_names, self.param_names, self.ctx, self.slices, data, shared_group=shared
+            symbol,
+            self.arg_names,
+            self.param_names,
+            self.ctx,
+            self.slices,
+            data,
+            shared_group=shared,
         )
 
     def install_monitor(self, monitor: Any) -> None:

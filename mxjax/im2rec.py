@@ -22,7 +22,16 @@ from . import atomic, codec, recordio
 from .errors import FormatError, MXNetError, MXNetValueError
 from .image import imresize
 
-__all__ = ["image_encode", "list_image", "main", "make_list", "make_record", "parse_args", "read_list", "write_list"]
+__all__ = [
+    "image_encode",
+    "list_image",
+    "main",
+    "make_list",
+    "make_record",
+    "parse_args",
+    "read_list",
+    "write_list",
+]
 
 #: A picture of a list: its number, its file below the root, its labels.
 Entry = tuple[int, str, list[float]]
@@ -47,7 +56,11 @@ def list_image(root: str, recursive: bool, exts: Iterable[str]) -> Iterator[tupl
         for name in sorted(files):
             full = os.path.join(path, name)
             if os.path.splitext(name)[1].lower() in endings and os.path.isfile(full):
-                yield count, os.path.relpath(full, root), labels.setdefault(path, len(labels)) if recursive else 0
+                yield (
+                    count,
+                    os.path.relpath(full, root),
+                    labels.setdefault(path, len(labels)) if recursive else 0,
+                )
                 count += 1
     for path, label in labels.items() if recursive else ():
         print(os.path.relpath(path, root), label)
@@ -112,7 +125,9 @@ def image_encode(args: argparse.Namespace, entry: Entry) -> bytes:
     """
     number, name, labels = entry
     path = os.path.join(args.root, name)
-    header = recordio.IRHeader(0, labels if args.pack_label and len(labels) > 1 else labels[0], number, 0)
+    header = recordio.IRHeader(
+        0, labels if args.pack_label and len(labels) > 1 else labels[0], number, 0
+    )
     with open(path, "rb") as file:
         data = file.read()
     if args.pass_through:
@@ -126,12 +141,16 @@ def image_encode(args: argparse.Namespace, entry: Entry) -> bytes:
         rows = columns = side
     if args.resize:
         size = args.resize
-        width, height = (size, rows * size // columns) if rows > columns else (columns * size // rows, size)
+        width, height = (
+            (size, rows * size // columns) if rows > columns else (columns * size // rows, size)
+        )
         pixels = imresize(pixels, width, height)
     return recordio.pack_img(header, pixels, quality=args.quality, img_fmt=args.encoding)
 
 
-def _encoded(args: argparse.Namespace, entries: Iterable[Entry]) -> Iterator[tuple[Entry, bytes | Exception]]:
+def _encoded(
+    args: argparse.Namespace, entries: Iterable[Entry]
+) -> Iterator[tuple[Entry, bytes | Exception]]:
     """Each picture with its record, or with why it has none; in the order of the list."""
     waiting: deque[tuple[Entry, Future[bytes]]] = deque()
 
@@ -168,7 +187,10 @@ def make_record(args: argparse.Namespace, path_list: str) -> tuple[int, int]:
         with recordio.MXIndexedRecordIO(index, records, "w") as writer:
             for entry, record in _encoded(args, read_list(path_list)):
                 if isinstance(record, Exception):
-                    print(f"{os.path.join(args.root, entry[1])} is left out: {record}", file=sys.stderr)
+                    print(
+                        f"{os.path.join(args.root, entry[1])} is left out: {record}",
+                        file=sys.stderr,
+                    )
                     failed += 1
                     continue
                 writer.write_idx(entry[0], record)
@@ -199,24 +221,56 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("prefix", help="what the names of lists and record files begin with")
     parser.add_argument("root", help="the folder of the pictures")
     lists = parser.add_argument_group("to write lists")
-    lists.add_argument("--list", action="store_true", help="write PREFIX.lst; without it, records of all PREFIX*.lst")
-    lists.add_argument("--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="the endings of pictures")
-    lists.add_argument("--chunks", type=_positive, default=1, help="how many lists the pictures are divided into")
-    lists.add_argument("--train-ratio", type=float, default=1.0, help="the share of the pictures in _train.lst")
-    lists.add_argument("--test-ratio", type=float, default=0, help="the share of the pictures in _test.lst")
-    lists.add_argument("--recursive", action="store_true", help="folders within ROOT too; each is a label")
-    lists.add_argument("--no-shuffle", dest="shuffle", action="store_false", help="keep the order of the names")
-    records = parser.add_argument_group("to write records")
-    records.add_argument("--pass-through", action="store_true", help="keep the pictures' files as they are")
-    records.add_argument("--resize", type=int, default=0, help="the shorter side of a picture; 0: as it is")
-    records.add_argument("--center-crop", action="store_true", help="keep the square in the middle")
-    records.add_argument("--quality", type=int, default=95, help="of a JPEG 1 to 100, of a PNG the effort 0 to 9")
-    records.add_argument("--num-thread", type=_positive, default=1, help="threads that read and encode")
-    records.add_argument(
-        "--color", type=int, default=1, choices=[-1, 0, 1], help="1 colours, 0 gray, -1 as it is, with transparency"
+    lists.add_argument(
+        "--list",
+        action="store_true",
+        help="write PREFIX.lst; without it, records of all PREFIX*.lst",
     )
-    records.add_argument("--encoding", default=".jpg", choices=[".jpg", ".png"], help="the format of the pictures")
-    records.add_argument("--pack-label", action="store_true", help="all labels of the list, not the first one alone")
+    lists.add_argument(
+        "--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="the endings of pictures"
+    )
+    lists.add_argument(
+        "--chunks", type=_positive, default=1, help="how many lists the pictures are divided into"
+    )
+    lists.add_argument(
+        "--train-ratio", type=float, default=1.0, help="the share of the pictures in _train.lst"
+    )
+    lists.add_argument(
+        "--test-ratio", type=float, default=0, help="the share of the pictures in _test.lst"
+    )
+    lists.add_argument(
+        "--recursive", action="store_true", help="folders within ROOT too; each is a label"
+    )
+    lists.add_argument(
+        "--no-shuffle", dest="shuffle", action="store_false", help="keep the order of the names"
+    )
+    records = parser.add_argument_group("to write records")
+    records.add_argument(
+        "--pass-through", action="store_true", help="keep the pictures' files as they are"
+    )
+    records.add_argument(
+        "--resize", type=int, default=0, help="the shorter side of a picture; 0: as it is"
+    )
+    records.add_argument("--center-crop", action="store_true", help="keep the square in the middle")
+    records.add_argument(
+        "--quality", type=int, default=95, help="of a JPEG 1 to 100, of a PNG the effort 0 to 9"
+    )
+    records.add_argument(
+        "--num-thread", type=_positive, default=1, help="threads that read and encode"
+    )
+    records.add_argument(
+        "--color",
+        type=int,
+        default=1,
+        choices=[-1, 0, 1],
+        help="1 colours, 0 gray, -1 as it is, with transparency",
+    )
+    records.add_argument(
+        "--encoding", default=".jpg", choices=[".jpg", ".png"], help="the format of the pictures"
+    )
+    records.add_argument(
+        "--pack-label", action="store_true", help="all labels of the list, not the first one alone"
+    )
     args = parser.parse_args(arguments)
     args.prefix, args.root = os.path.abspath(args.prefix), os.path.abspath(args.root)
     return args
@@ -233,9 +287,15 @@ def _lists(prefix: str) -> list[str]:
     """The lists whose names begin so."""
     folder = prefix if os.path.isdir(prefix) else os.path.dirname(prefix)
     names = sorted(os.path.join(folder, name) for name in os.listdir(folder))
-    found = [name for name in names if name.startswith(prefix) and name.endswith(".lst") and os.path.isfile(name)]
+    found = [
+        name
+        for name in names
+        if name.startswith(prefix) and name.endswith(".lst") and os.path.isfile(name)
+    ]
     if not found:
-        raise MXNetValueError(f"there is no list {prefix}*.lst; --list writes one of the pictures in a folder")
+        raise MXNetValueError(
+            f"there is no list {prefix}*.lst; --list writes one of the pictures in a folder"
+        )
     return found
 
 
@@ -244,7 +304,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parse_args(arguments)
     try:
         if not os.path.isdir(args.root):
-            raise MXNetValueError(f"there is no folder {args.root}, in which the pictures were to be")
+            raise MXNetValueError(
+                f"there is no folder {args.root}, in which the pictures were to be"
+            )
         if args.list:
             make_list(args)
             return 0

@@ -25,12 +25,18 @@ def find_lib_path(prefix: str = "libmxnet") -> list[str]:
       RuntimeError: another `prefix` than `libmxnet`, for which there is nothing.
     """
     if prefix != "libmxnet":
-        raise MXNetError(f"Cannot find a library {prefix!r}: mxjax computes with JAX's libraries alone")
+        raise MXNetError(
+            f"Cannot find a library {prefix!r}: mxjax computes with JAX's libraries alone"
+        )
     import jaxlib
 
     folder = Path(jaxlib.__file__).parent
     plugin = settings.get("compiler.plugin")
-    found = sorted(str(path) for name in ("*jax_common", "_jax", "xla_extension*") for path in folder.glob(f"{name}.*"))
+    found = sorted(
+        str(path)
+        for name in ("*jax_common", "_jax", "xla_extension*")
+        for path in folder.glob(f"{name}.*")
+    )
     return ([str(plugin)] if plugin else []) + found
 
 
@@ -47,4 +53,6 @@ def find_conf_path(prefix: str = "tvmop") -> list[str]:
     Raises:
       RuntimeError: always, for there are none.
     """
-    raise MXNetError(f"Cannot find the configuration {prefix}.conf: mxjax has no operators compiled by TVM")
+    raise MXNetError(
+        f"Cannot find the configuration {prefix}.conf: mxjax has no operators compiled by TVM"
+    )

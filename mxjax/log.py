@@ -27,7 +27,10 @@ class _Formatter(logging.Formatter):
 
 
 def get_logger(
-    name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
+    name: str | None = None,
+    filename: str | None = None,
+    filemode: str | None = None,
+    level: int = WARNING,
 ) -> logging.Logger:
     """A logger with a handler of its own, made the first time that its name is asked for.
 
@@ -56,8 +59,13 @@ def get_logger(
 
 
 def getLogger(  # noqa: N802  # MXNet's name
-    name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
+    name: str | None = None,
+    filename: str | None = None,
+    filemode: str | None = None,
+    level: int = WARNING,
 ) -> logging.Logger:
     """The old name of `get_logger`."""
-    warnings.warn("getLogger is deprecated, use get_logger instead", DeprecationWarning, stacklevel=2)
+    warnings.warn(
+        "getLogger is deprecated, use get_logger instead", DeprecationWarning, stacklevel=2
+    )
     return get_logger(name, filename, filemode, level)

@@ -257,9 +257,7 @@ class PolyScheduler(_Decay):
         warmup_begin_lr: float = 0,
         warmup_mode: str = "linear",
     ):
-        super().__init__(
-            max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode
-        )
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         self.power = pwr
 
     def _left(self, num_update: int) -> float:
@@ -290,9 +288,7 @@ class CosineScheduler(_Decay):
         warmup_begin_lr: float = 0,
         warmup_mode: str = "linear",
     ):
-        super().__init__(
-            max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode
-        )
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
 
     def _left(self, num_update: int) -> float:
         progress = (num_update - self.warmup_steps) / self.max_steps

@@ -30,7 +30,9 @@ class FactorScheduler(LearningRateScheduler):
     def __init__(self, step: int, factor: float = 0.1):
         super().__init__()
         if step < 1:
-            raise MXNetValueError(f"Schedule step must be greater or equal than 1 round, got {step}")
+            raise MXNetValueError(
+                f"Schedule step must be greater or equal than 1 round, got {step}"
+            )
         if factor >= 1.0:
             raise MXNetValueError(f"Factor must be less than 1 to make lr reduce, got {factor}")
         self.step = step

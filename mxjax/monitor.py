@@ -97,4 +97,7 @@ def _text(value: Any) -> str:
                 "mx.nd.array(value)"
             )
     # `str` has no more digits than the dtype; a format would make a number of Python first.
-    return "".join(str(part.asscalar() if part.shape in ((1,), ()) else part.asnumpy()) + "\t" for part in parts)
+    return "".join(
+        str(part.asscalar() if part.shape in ((1,), ()) else part.asnumpy()) + "\t"
+        for part in parts
+    )

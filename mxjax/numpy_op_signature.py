@@ -25,6 +25,8 @@ def _get_builtin_op(op_name: str) -> Any:
                 found = getattr(module, part, None)
             found = getattr(found, name, None)
             if found is None:
-                raise MXNetValueError(f"{module.__name__} has no operator {op_name.removeprefix(prefix)}")
+                raise MXNetValueError(
+                    f"{module.__name__} has no operator {op_name.removeprefix(prefix)}"
+                )
             return found
     return None

@@ -43,7 +43,11 @@ class _NumpyDefaultDtypeScope:
     """The scope of `np_default_dtype`, as a class; None changes nothing."""
 
     def __init__(self, is_np_default_dtype: bool | None):
-        self._scope = nullcontext() if is_np_default_dtype is None else util.np_default_dtype(is_np_default_dtype)
+        self._scope = (
+            nullcontext()
+            if is_np_default_dtype is None
+            else util.np_default_dtype(is_np_default_dtype)
+        )
 
     def __enter__(self) -> None:
         self._scope.__enter__()
@@ -52,11 +56,15 @@ class _NumpyDefaultDtypeScope:
         self._scope.__exit__(*error)
 
 
-def _sanity_check_params(func_name: str, unsupported_params: Iterable[str], param_dict: Mapping[str, Any]) -> None:
+def _sanity_check_params(
+    func_name: str, unsupported_params: Iterable[str], param_dict: Mapping[str, Any]
+) -> None:
     """Raise a NotImplementedError if a function was given one of the options that it does not have."""
     for name in unsupported_params:
         if name in param_dict:
-            raise MXNetNotImplementedError(f"function {func_name} does not support parameter {name}")
+            raise MXNetNotImplementedError(
+                f"function {func_name} does not support parameter {name}"
+            )
 
 
 # ---- types of C, for libraries that programs load by ctypes -----------------------------------------------
@@ -203,7 +211,9 @@ def _get_op_name_prefix(op_name: str) -> str:
     return next(filter(op_name.startswith, _OP_NAME_PREFIX_LIST), "")
 
 
-def _get_op_submodule_name(op_name: str, op_name_prefix: str, submodule_name_list: Iterable[str]) -> str:
+def _get_op_submodule_name(
+    op_name: str, op_name_prefix: str, submodule_name_list: Iterable[str]
+) -> str:
     """Which of these words follows the prefix in an operator's name; "" for none.
 
     Raises:
@@ -233,7 +243,10 @@ def data_dir_default() -> str:
 
 
 def build_param_doc(
-    arg_names: Iterable[str], arg_types: Iterable[str], arg_descs: Iterable[str], remove_dup: bool = True
+    arg_names: Iterable[str],
+    arg_types: Iterable[str],
+    arg_descs: Iterable[str],
+    remove_dup: bool = True,
 ) -> str:
     r"""The section of a docstring that describes parameters.
 

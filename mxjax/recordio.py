@@ -76,7 +76,9 @@ class _Source:
         self._known = size()
 
     def _wrong(self, at: int, why: str) -> FormatError:
-        return FormatError(f"{self.path} at offset {at}: {why}; the file is damaged, or it is no RecordIO file")
+        return FormatError(
+            f"{self.path} at offset {at}: {why}; the file is damaged, or it is no RecordIO file"
+        )
 
     def _part(self, at: int) -> tuple[int, bytes, int]:
         """The part at an offset: its place in the record, its bytes, and the offset of the next one."""
@@ -84,7 +86,9 @@ class _Source:
             raise self._wrong(at, f"the file ends before that, at {self._known}")
         head = self.fetch(8, at)
         if len(head) < 8:
-            raise self._wrong(at, f"it ends after {len(head)} of the 8 bytes that a part begins with")
+            raise self._wrong(
+                at, f"it ends after {len(head)} of the 8 bytes that a part begins with"
+            )
         magic, word = _HEAD.unpack(head)
         if head[:4] != _MAGIC:
             raise self._wrong(at, f"a part begins with 0xced7230a, here is 0x{magic:08x}")
@@ -94,7 +98,9 @@ class _Source:
         if end > self._known:  # before memory is taken
             self._known = self.size()
             if end > self._known:
-                raise self._wrong(at, f"a part of {length} bytes goes beyond the file's end at {self._known}")
+                raise self._wrong(
+                    at, f"a part of {length} bytes goes beyond the file's end at {self._known}"
+                )
         data = self.fetch(padded, at + 8)
         if len(data) < padded:
             raise self._wrong(at, f"{len(data)} bytes instead of {padded} could be read")
@@ -142,7 +148,10 @@ class _Source:
         if place == _WHOLE:
             return data, end
         if place != _FIRST:
-            raise self._wrong(at, f"the record begins with a part of kind {place}, 0 (whole) or 1 (first) was expected")
+            raise self._wrong(
+                at,
+                f"the record begins with a part of kind {place}, 0 (whole) or 1 (first) was expected",
+            )
         found = [data]
         while place != _LAST:
             where = end
@@ -150,7 +159,9 @@ class _Source:
                 raise self._wrong(at, "the file ends within this record, which has more parts")
             place, data, end = self._part(where)
             if place not in (_MIDDLE, _LAST):
-                raise self._wrong(where, f"a record goes on with a part of kind {place}, 2 or 3 was expected")
+                raise self._wrong(
+                    where, f"a record goes on with a part of kind {place}, 2 or 3 was expected"
+                )
             found.append(data)
         return _MAGIC.join(found), end
 
@@ -194,7 +205,11 @@ class MXRecordIO(Shown):
         self.writable = self.flag == "w"
         try:
             # A writer has no buffer: a forked process would write what is in it once more.
-            self._file = open(self.uri, "wb", buffering=0) if self.writable else open(self.uri, "rb", buffering=1 << 16)
+            self._file = (
+                open(self.uri, "wb", buffering=0)
+                if self.writable
+                else open(self.uri, "rb", buffering=1 << 16)
+            )
         except FileNotFoundError as error:
             raise MXNetFileNotFoundError(
                 f"there is no {'folder for the ' if self.writable else ''}record file {self.uri}"
@@ -207,7 +222,9 @@ class MXRecordIO(Shown):
             descriptor = self._file.fileno()
             size = lambda: os.fstat(descriptor).st_size  # noqa: E731
             self._in_order = _Source(self.uri, self._next_bytes, size)
-            self._anywhere = _Source(self.uri, lambda count, at: os.pread(descriptor, count, at), size)
+            self._anywhere = _Source(
+                self.uri, lambda count, at: os.pread(descriptor, count, at), size
+            )
 
     def _next_bytes(self, count: int, at: int) -> bytes:
         if at != self._buffered_at:
@@ -252,7 +269,9 @@ class MXRecordIO(Shown):
         if self.pid == os.getpid():
             return
         if self.writable:
-            raise MXNetError(f"Forbidden operation in multiple processes: {self.uri} is written by process {self.pid}")
+            raise MXNetError(
+                f"Forbidden operation in multiple processes: {self.uri} is written by process {self.pid}"
+            )
         at = self._at
         self.reset()
         self._at = at
@@ -289,12 +308,17 @@ class MXRecordIO(Shown):
           ValueError: it has 512 MiB or more.
         """
         if not self.writable:
-            raise MXNetAssertionError(f"{self.uri} was opened to be read; the flag 'w' opens it to be written")
+            raise MXNetAssertionError(
+                f"{self.uri} was opened to be read; the flag 'w' opens it to be written"
+            )
         self._check_pid()
         buf = bytes(buf)
         if len(buf) > _MOST:
             raise MXNetValueError(f"a record has less than 2**29 bytes, got {len(buf)}")
-        out = b"".join(_MAGIC + struct.pack("<I", place << 29 | len(data)) + data for place, data in _parts(buf))
+        out = b"".join(
+            _MAGIC + struct.pack("<I", place << 29 | len(data)) + data
+            for place, data in _parts(buf)
+        )
         out += bytes(-len(out) % 4)
         self._at += len(out)
         left = memoryview(out)
@@ -308,7 +332,9 @@ class MXRecordIO(Shown):
           FormatError: the file is damaged there; the message has the offset.
         """
         if self.writable:
-            raise MXNetAssertionError(f"{self.uri} was opened to be written; the flag 'r' opens it to be read")
+            raise MXNetAssertionError(
+                f"{self.uri} was opened to be written; the flag 'r' opens it to be read"
+            )
         self._check_pid()
         if self._in_order.is_end(self._at):
             return None
@@ -376,7 +402,9 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             file = open(self.idx_path, "rb")
         except FileNotFoundError as error:
-            raise MXNetFileNotFoundError(f"there is no index {self.idx_path} of {self.uri}; {mend}") from error
+            raise MXNetFileNotFoundError(
+                f"there is no index {self.idx_path} of {self.uri}; {mend}"
+            ) from error
         with file:
             for number, line in enumerate(file, 1):
                 fields = line.split(b"\t") if line.strip() else []
@@ -403,12 +431,16 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def _offset(self, idx: Any) -> int:
         if self.writable:
-            raise MXNetAssertionError(f"{self.uri} was opened to be written; the flag 'r' opens it to be read")
+            raise MXNetAssertionError(
+                f"{self.uri} was opened to be written; the flag 'r' opens it to be read"
+            )
         self._check_pid(allow_reset=True)
         try:
             return self.idx[idx]
         except KeyError:
-            raise MXNetKeyError(f"{self.idx_path} has no key {idx!r}; it has {len(self.idx)}") from None
+            raise MXNetKeyError(
+                f"{self.idx_path} has no key {idx!r}; it has {len(self.idx)}"
+            ) from None
 
     def seek(self, idx: Any) -> None:
         """Let `read` go on with the record of a key."""
@@ -494,7 +526,9 @@ def make_index(uri: str, idx_path: str | None = None) -> list[int]:
     return found
 
 
-def list_lines(path: str, key_type: Any = int) -> Iterator[tuple[Any, list[float], str] | FormatError]:
+def list_lines(
+    path: str, key_type: Any = int
+) -> Iterator[tuple[Any, list[float], str] | FormatError]:
     """The lines of a list of pictures, `key <tab> label <tab> ... file name`: (key, labels, file name).
 
     Where a line is something else it is the error that says so; empty lines are left out.
@@ -553,13 +587,17 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     (HEADER(flag=0, label=3.0, id=7, id2=0), b'payload')
     """
     if len(s) < _IR.size:
-        raise FormatError(f"a record with a header has at least {_IR.size} bytes, this one has {len(s)}")
+        raise FormatError(
+            f"a record with a header has at least {_IR.size} bytes, this one has {len(s)}"
+        )
     header = IRHeader(*_IR.unpack_from(s))
     begin = _IR.size
     if header.flag > 0:
         begin += 4 * header.flag
         if begin > len(s):
-            raise FormatError(f"the record says that it has {header.flag} labels, but it has only {len(s)} bytes")
+            raise FormatError(
+                f"the record says that it has {header.flag} labels, but it has only {len(s)} bytes"
+            )
         header = header._replace(label=np.frombuffer(s, "<f4", header.flag, _IR.size))
     return header, s[begin:]
 

@@ -96,7 +96,8 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         if not isinstance(what, str):
             raise MXNetAssertionError(
                 f"{nickname} must be a name, a dict or an instance of {base_class.__name__}, "
-                f"got {what!r}" + (f": {what.__name__}() makes one" if isinstance(what, type) else "")
+                f"got {what!r}"
+                + (f": {what.__name__}() makes one" if isinstance(what, type) else "")
             )
         if what[:1] in ("[", "{"):
             if rest or kwargs:

@@ -103,7 +103,9 @@ _FEATURES: dict[str, Callable[[], bool]] = {
     "SIGNAL_HANDLER": faulthandler.is_enabled,
     "DEBUG": _no,
     "TVM_OP": _no,
-    "JAX_PRIVATE_NAMES": lambda: not _jax_private.lost(),  # ours: whether JAX is as fast here as it can be
+    "JAX_PRIVATE_NAMES": lambda: (
+        not _jax_private.lost()
+    ),  # ours: whether JAX is as fast here as it can be
 }
 
 

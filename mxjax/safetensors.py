@@ -41,7 +41,11 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def is_safetensors(raw: bytes | memoryview) -> bool:
     """Whether bytes begin as such a file: a length, and a table within it."""
-    return len(raw) > 9 and bytes(raw[8:9]) == b"{" and int.from_bytes(raw[:8], "little") <= len(raw) - 8
+    return (
+        len(raw) > 9
+        and bytes(raw[8:9]) == b"{"
+        and int.from_bytes(raw[:8], "little") <= len(raw) - 8
+    )
 
 
 def pack(arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> Iterator[bytes]:
@@ -59,8 +63,14 @@ def pack(arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -
     for name in order:
         a = arrays[name]
         if a.dtype.name not in _NAMES:
-            raise errors.MXNetTypeError(f"{name}: arrays of {a.dtype.name} cannot be stored as safetensors")
-        table[name] = {"dtype": _NAMES[a.dtype.name], "shape": list(a.shape), "data_offsets": [at, at + a.nbytes]}
+            raise errors.MXNetTypeError(
+                f"{name}: arrays of {a.dtype.name} cannot be stored as safetensors"
+            )
+        table[name] = {
+            "dtype": _NAMES[a.dtype.name],
+            "shape": list(a.shape),
+            "data_offsets": [at, at + a.nbytes],
+        }
         at += a.nbytes
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
@@ -92,7 +102,10 @@ def unpack(raw: bytes | memoryview) -> dict[str, np.ndarray]:
         end = stop
     if end != len(body):
         raise _bad(f"{len(body) - end} bytes belong to no array")
-    return {name: _array(body[begin:stop], dtype, shape) for name, (dtype, shape, begin, stop) in places.items()}
+    return {
+        name: _array(body[begin:stop], dtype, shape)
+        for name, (dtype, shape, begin, stop) in places.items()
+    }
 
 
 def metadata_of(raw: bytes | memoryview) -> dict[str, str]:
@@ -139,7 +152,11 @@ def _place(name: str, said: Any, room: int) -> tuple[str, tuple[int, ...], int, 
     shape, ends = said["shape"], said["data_offsets"]
     if not isinstance(said["dtype"], str) or said["dtype"] not in _DTYPES:
         raise _bad(f"{name!r} has the dtype {said['dtype']!r}: {', '.join(_DTYPES)} are read")
-    if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape) or len(shape) > _MAX_AXES:
+    if (
+        not isinstance(shape, list)
+        or any(type(n) is not int or n < 0 for n in shape)
+        or len(shape) > _MAX_AXES
+    ):
         raise _bad(f"{name!r} has the shape {str(shape)[:80]}")
     if not isinstance(ends, list) or len(ends) != 2 or any(type(n) is not int for n in ends):
         raise _bad(f"{name!r} lies at {str(ends)[:80]}")
@@ -149,7 +166,9 @@ def _place(name: str, said: Any, room: int) -> tuple[str, tuple[int, ...], int, 
         raise _bad(f"{name!r} has the shape {str(shape)[:80]}")
     size = math.prod(shape) * _dtype(dtype).itemsize
     if not 0 <= begin <= stop <= room or stop - begin != size:
-        raise _bad(f"{name!r} of shape {shape} needs {size} bytes, but its range is {begin}..{stop} of {room}")
+        raise _bad(
+            f"{name!r} of shape {shape} needs {size} bytes, but its range is {begin}..{stop} of {room}"
+        )
     return dtype, tuple(shape), begin, stop
 
 
@@ -162,4 +181,6 @@ def _array(raw: memoryview, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def path_is(path: Any) -> bool:
     """Whether a file is to be written so: by its name."""
-    return os.fspath(path).endswith(".safetensors") if isinstance(path, (str, os.PathLike)) else False
+    return (
+        os.fspath(path).endswith(".safetensors") if isinstance(path, (str, os.PathLike)) else False
+    )

@@ -65,7 +65,9 @@ def _leave_last(scope: Scope, *error: Any) -> None:
     _leave(scope, _stack(), [], *error)
 
 
-def _gone(scope: Scope, stack: list[tuple[Scope, Any]], depth: int, watch: list[Any], _: Any) -> None:
+def _gone(
+    scope: Scope, stack: list[tuple[Scope, Any]], depth: int, watch: list[Any], _: Any
+) -> None:
     """What was to leave a scope has gone: leave it, where that was not done."""
     watch.clear()
     for at in reversed(range(depth, len(stack))):

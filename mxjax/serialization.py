@@ -207,7 +207,9 @@ def _raw(array: Host) -> Iterator[bytes]:
     if name not in _CODE_OF:
         raise errors.MXNetTypeError(f"arrays of {name} cannot be stored in MXNet's format")
     by_numpy = not (shapes_of_1x and shapes_of_1x[0]())
-    version = _V3 if not array.shape or (by_numpy and not array.size) else _V2  # V2 is what both generations read
+    version = (
+        _V3 if not array.shape or (by_numpy and not array.size) else _V2
+    )  # V2 is what both generations read
     yield struct.pack("<Iii", version, 0, array.ndim)
     yield struct.pack(f"<{array.ndim}q", *array.shape)
     yield struct.pack("<iii", 1, 0, _CODE_OF[name])
@@ -341,7 +343,11 @@ def _read_npz(source: Any) -> dict[str, Host]:
         raise
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OSError) as error:
         raise _bad(str(error)) from error
-    except (NotImplementedError, RuntimeError, OverflowError) as error:  # a method or flag nobody uses
+    except (
+        NotImplementedError,
+        RuntimeError,
+        OverflowError,
+    ) as error:  # a method or flag nobody uses
         raise _bad(str(error)) from error
     for key, parts in sparse.items():
         kept = HostSparse.of_members(parts)

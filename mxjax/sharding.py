@@ -124,7 +124,9 @@ class Mesh(Device):
             )
         return type(array)._wrap(core.lay(array._value(), self.jax_mesh, wanted))
 
-    def split(self, data: Any, batch_axis: int = 0, along: str | Sequence[str] | None = None) -> Any:
+    def split(
+        self, data: Any, batch_axis: int = 0, along: str | Sequence[str] | None = None
+    ) -> Any:
         """A batch, cut between the devices along `batch_axis`.
 
         Args:
@@ -191,9 +193,7 @@ class Mesh(Device):
         return self.spec(chosen, shape, f"parameter {name!r}")
 
 
-def mesh(
-    axes: Any = None, *, devices: Sequence[Any] | None = None, **named: int
-) -> Mesh:
+def mesh(axes: Any = None, *, devices: Sequence[Any] | None = None, **named: int) -> Mesh:
     """A mesh of this process' devices (of all processes', once `mx.launch` or `jax.distributed` joined them).
 
     Args:
@@ -238,7 +238,9 @@ def mesh(
             f"a mesh with the axes {shape} needs {max(size, known)} devices, and there are {len(found)}{more}"
         )
     if devices is None and size == len(found):
-        made = jax.make_mesh(tuple(shape.values()), tuple(shape), axis_types=(AxisType.Auto,) * len(shape))
+        made = jax.make_mesh(
+            tuple(shape.values()), tuple(shape), axis_types=(AxisType.Auto,) * len(shape)
+        )
     else:
         grid = np.array(found[:size], dtype=object).reshape(tuple(shape.values()))
         made = jax.sharding.Mesh(grid, tuple(shape), axis_types=(AxisType.Auto,) * len(shape))
@@ -262,7 +264,9 @@ def _axes(given: Any) -> dict[str, int]:
             return {name.strip(): int(number) for name, _, number in pairs}
         except ValueError:
             pass
-    raise errors.MXNetValueError(f"axes={given!r}: a text as 'data=2,model=4' or a dictionary is expected")
+    raise errors.MXNetValueError(
+        f"axes={given!r}: a text as 'data=2,model=4' or a dictionary is expected"
+    )
 
 
 def lay_params(params: Sequence[Any], target: Any) -> Mesh:

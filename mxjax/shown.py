@@ -19,7 +19,9 @@ def arguments(cls: type) -> dict[str, inspect.Parameter]:
     given: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if "__init__" in vars(base) and base is not object:
-            for name, parameter in list(inspect.signature(vars(base)["__init__"]).parameters.items())[1:]:
+            for name, parameter in list(
+                inspect.signature(vars(base)["__init__"]).parameters.items()
+            )[1:]:
                 if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                     given.setdefault(name, parameter)
     return given
@@ -46,14 +48,25 @@ class Shown:
         found = {}
         for name, parameter in arguments(type(self)).items():
             value = getattr(self, name, _NOT_THERE)
-            value = getattr(self, f"_{name}", _NOT_THERE) if value is _NOT_THERE or inspect.ismethod(value) else value
-            if value is not _NOT_THERE and name not in self._unshown and not _same(value, parameter.default):
+            value = (
+                getattr(self, f"_{name}", _NOT_THERE)
+                if value is _NOT_THERE or inspect.ismethod(value)
+                else value
+            )
+            if (
+                value is not _NOT_THERE
+                and name not in self._unshown
+                and not _same(value, parameter.default)
+            ):
                 found[name] = value
         return found
 
     def __repr__(self) -> str:
         try:
-            parts = [text(v) if isinstance(k, int) else f"{k}={text(v)}" for k, v in self._shown().items()]
+            parts = [
+                text(v) if isinstance(k, int) else f"{k}={text(v)}"
+                for k, v in self._shown().items()
+            ]
         except Exception as error:  # half made, or closed: a repr is no place to fail
             parts = [f"<{type(error).__name__}>"]
         return f"{type(self).__name__.lstrip('_')}({', '.join(parts)})"
@@ -86,7 +99,9 @@ def text(value: Any) -> str:
         if type(value) is dict:
             return f"{{{', '.join(f'{k!r}: {text(v)}' for k, v in value.items())}}}"
         if type(value) in (list, tuple):
-            parts = ", ".join(map(text, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
+            parts = ", ".join(map(text, value)) + (
+                "," if type(value) is tuple and len(value) == 1 else ""
+            )
             return f"[{parts}]" if type(value) is list else f"({parts})"
     name = getattr(value, "__name__", None)
     return name if name is not None and callable(value) else repr(value)

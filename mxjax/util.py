@@ -154,7 +154,11 @@ def _within(func: Any, scope: Callable[[], Any]) -> Any:
             if inspect.isfunction(method) and name != "__new__" and own:
                 setattr(func, name, _within(method, scope))
             elif isinstance(method, property) and method.fget is not None and own:
-                setattr(func, name, property(_within(method.fget, scope), method.fset, method.fdel, method.__doc__))
+                setattr(
+                    func,
+                    name,
+                    property(_within(method.fget, scope), method.fset, method.fdel, method.__doc__),
+                )
         return func
     if not callable(func):
         raise MXNetTypeError(f"a function or a class is expected, got {type(func).__name__}")
@@ -223,7 +227,9 @@ def get_cuda_compute_capability(device: Any) -> int:
       RuntimeError: it is a GPU that has none.
     """
     if device.device_type != "gpu":
-        raise MXNetValueError(f"Expecting a gpu context to get cuda compute capability, while received {device}")
+        raise MXNetValueError(
+            f"Expecting a gpu context to get cuda compute capability, while received {device}"
+        )
     found = getattr(device.jax_device, "compute_capability", None)
     major, _, minor = str(found).partition(".")
     if not (major.isdigit() and minor.isdigit()):
@@ -285,17 +291,31 @@ def dtype_from_number(number: Any) -> Any:
             raise OverflowError(f"Integer out of bounds: {number} is beyond uint64")
         return np.uint64 if number > np.iinfo(np.int64).max else np.int64
     if not isinstance(number, float):
-        raise MXNetTypeError(f"The input number should be either int or float, got {type(number).__name__}")
+        raise MXNetTypeError(
+            f"The input number should be either int or float, got {type(number).__name__}"
+        )
     if is_np_default_dtype() or abs(number) > 2**24:
         return np.float64
     # What float32 would round to a whole number it is not: 8388608.5, 1e-50.
-    rounded = not math.isnan(number) and number != int(number) and float(np.float32(number)) == int(number)
+    rounded = (
+        not math.isnan(number)
+        and number != int(number)
+        and float(np.float32(number)) == int(number)
+    )
     return np.float64 if rounded else np.float32
 
 
 #: What NumPy's ufuncs take beside arrays, with the only values that mean nothing.
-_UFUNC_DEFAULTS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-_UFUNC_DTYPES = {np.dtype(name) for name in ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")}
+_UFUNC_DEFAULTS = {
+    "where": True,
+    "casting": "same_kind",
+    "order": "K",
+    "dtype": None,
+    "subok": True,
+}
+_UFUNC_DTYPES = {
+    np.dtype(name) for name in ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
+}
 
 
 def np_ufunc_legal_option(key: str, value: Any) -> bool:
@@ -326,7 +346,9 @@ def _refuse_ufunc_options(func: Callable[..., Any], options: dict[str, Any]) -> 
         if value == _UFUNC_DEFAULTS[key]:
             continue
         if np_ufunc_legal_option(key, value):
-            raise MXNetNotImplementedError(f"{key}={value} is not implemented for operator {func.__name__}")
+            raise MXNetNotImplementedError(
+                f"{key}={value} is not implemented for operator {func.__name__}"
+            )
         raise MXNetTypeError(f"{key}={value} not understood for operator {func.__name__}")
 
 
@@ -352,7 +374,9 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _renaming(func: Callable[..., Any], rename: Callable[[dict[str, Any]], None]) -> Callable[..., Any]:
+def _renaming(
+    func: Callable[..., Any], rename: Callable[[dict[str, Any]], None]
+) -> Callable[..., Any]:
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         rename(kwargs)
@@ -361,7 +385,9 @@ def _renaming(func: Callable[..., Any], rename: Callable[[dict[str, Any]], None]
     return wrapped
 
 
-def _move(kwargs: dict[str, Any], old: str, new: str, change: Callable[[Any], Any] = lambda value: value) -> None:
+def _move(
+    kwargs: dict[str, Any], old: str, new: str, change: Callable[[Any], Any] = lambda value: value
+) -> None:
     value = kwargs.pop(old, None)
     if value is not None:
         kwargs[new] = change(value)
@@ -418,9 +444,13 @@ def numpy_fallback(func: Callable[..., Any]) -> Callable[..., Any]:
         places: list[Any] = []
         result = func(*_to_host(args, places), **_to_host(kwargs, places))
         if result is None:
-            raise MXNetValueError("Only functions with return values are allowed to use this decorator")
+            raise MXNetValueError(
+                "Only functions with return values are allowed to use this decorator"
+            )
         if any(place != places[0] for place in places):
-            raise MXNetValueError(f"inconsistent devices: {', '.join(map(str, dict.fromkeys(places)))}")
+            raise MXNetValueError(
+                f"inconsistent devices: {', '.join(map(str, dict.fromkeys(places)))}"
+            )
         return _from_host(result, places[0] if places else None)
 
     return wrapped

@@ -52,7 +52,9 @@ def print_summary(
         own = found.found[node][0] if found is not None else None
         count = _parameters(node, found, inputs)
         total += count
-        before = [n.name for n, _ in node.inputs if not n.is_variable or n in heads or n is nodes[0]]
+        before = [
+            n.name for n, _ in node.inputs if not n.is_variable or n in heads or n is nodes[0]
+        ]
         label = "x".join(str(n) for n in own[1:]) if own is not None and _infer.known(own) else ""
         _line((f"{node.name}({node.operator})", label, count, before[0] if before else ""), ends)
         for name in before[1:]:
@@ -93,7 +95,9 @@ def _parameters(node: Node, found: _infer.Inference | None, inputs: set[str]) ->
     states = node.aux()
     own = [n for k, (n, _) in enumerate(node.inputs) if n.is_variable and k not in states and k > 0]
     return sum(
-        math.prod(n or 0 for n in found.found[v][0] or (0,)) for v in own if v.name not in inputs and _is_weight(v)
+        math.prod(n or 0 for n in found.found[v][0] or (0,))
+        for v in own
+        if v.name not in inputs and _is_weight(v)
     )
 
 
@@ -130,7 +134,9 @@ def _label(node: Node) -> str:
         return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
     if node.operator == "Convolution":
-        return f"Convolution\n{by(p.get('kernel'))}/{by(p.get('stride') or 1)}, {p.get('num_filter')}"
+        return (
+            f"Convolution\n{by(p.get('kernel'))}/{by(p.get('stride') or 1)}, {p.get('num_filter')}"
+        )
     if node.operator == "FullyConnected":
         return f"FullyConnected\n{p.get('num_hidden')}"
     if node.operator in ("Activation", "LeakyReLU"):
@@ -182,13 +188,21 @@ def plot_network(
             "There are multiple variables with the same name in your graph, this may result in cyclic graph. Repeated "
             f"names: {','.join(repeated)}", RuntimeWarning, stacklevel=2,
         )  # fmt: skip
-    plain = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled"}
+    plain = {
+        "shape": "box",
+        "fixedsize": "true",
+        "width": "1.3",
+        "height": "0.8034",
+        "style": "filled",
+    }
     plain.update(node_attrs or {})
     dot = graphviz.Digraph(name=title, format=save_format)
     weights = {n for n in nodes if n.is_variable and _is_weight(n)}
     hidden = weights if hide_weights else set()
     for node in nodes:
-        if node not in weights:  # those that are shown are the ends of arrows, without a look of their own
+        if (
+            node not in weights
+        ):  # those that are shown are the ends of arrows, without a look of their own
             look = {**plain, "fillcolor": _COLOURS.get(node.operator, "#fccde5")}
             if node.is_variable:
                 look["shape"] = "oval"
@@ -202,5 +216,11 @@ def plot_network(
                 words.append("x".join(str(m) for m in (found.found[n][k] or ())[1:]))
             if types:
                 words.append(f"({types[n]})")
-            dot.edge(tail_name=node.name, head_name=n.name, dir="back", arrowtail="open", label=" ".join(words))
+            dot.edge(
+                tail_name=node.name,
+                head_name=n.name,
+                dir="back",
+                arrowtail="open",
+                label=" ".join(words),
+            )
     return dot

@@ -155,7 +155,9 @@ WORDS: dict[str, dict[str, str]] = {
         "layout": "a letter for each axis, N for that of the batch; None where it is not known.",
     },
     "DataIter": {"batch_size": "samples in a batch."},
-    "DetBorrowAug": {"augmenter": "an augmenter of `mx.image` that changes no places, of colours say."},
+    "DetBorrowAug": {
+        "augmenter": "an augmenter of `mx.image` that changes no places, of colours say."
+    },
     "DetHorizontalFlipAug": {"p": "the probability that it happens."},
     "DetRandomSelectAug": {
         "aug_list": "the augmenters of which one is taken; a single one counts as a list.",
@@ -173,8 +175,14 @@ WORDS: dict[str, dict[str, str]] = {
         "Returns": "an iterator over (key, labels, file name), or a FormatError where a line is something else.",
     },
     "make_index": {"Returns": "list of int: where the records begin."},
-    "offsets": {"uri": "the record file.", "Returns": "list of int: the byte at which each record begins."},
-    "unpack": {"s": "a record, as `read` gives it.", "Returns": "(IRHeader, bytes): the header and the payload."},
+    "offsets": {
+        "uri": "the record file.",
+        "Returns": "list of int: the byte at which each record begins.",
+    },
+    "unpack": {
+        "s": "a record, as `read` gives it.",
+        "Returns": "(IRHeader, bytes): the header and the payload.",
+    },
 }
 
 
@@ -183,7 +191,9 @@ def worded(group: str) -> Callable[[T], T]:
 
     def complete(thing: T) -> T:
         if thing.__doc__:
-            thing.__doc__ = completed(thing.__doc__, inspect.signature(thing).parameters, WORDS[group])
+            thing.__doc__ = completed(
+                thing.__doc__, inspect.signature(thing).parameters, WORDS[group]
+            )
         return thing
 
     return complete
@@ -209,7 +219,9 @@ def completed(text: str, names: Iterable[str], words: dict[str, str]) -> str:
           y: what is added.
     """
     lines = text.rstrip().split("\n")
-    margin = " " * min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=4)
+    margin = " " * min(
+        (len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=4
+    )
     begin = lines.index(f"{margin}Args:") if f"{margin}Args:" in lines else None
     if begin is None:
         end = next((at for at, line in enumerate(lines) if at and _SECTION.match(line)), len(lines))

@@ -94,7 +94,9 @@ def set_config(**kwargs: Any) -> None:
     """
     options = parse_options(kwargs)
     # A server may work in another folder.
-    sent = {name: options[name] for name in kwargs} | {"filename": os.path.abspath(options["filename"])}
+    sent = {name: options[name] for name in kwargs} | {
+        "filename": os.path.abspath(options["filename"])
+    }
     if not _at_servers(options["profile_process"], "configure", options=sent):
         _profiler.configure(kwargs)
 

@@ -131,7 +131,9 @@ class Aggregate:
             lines.append("")
         for category, idle in self._idle().items():
             told = ", ".join(f"{_line(name)} {count}" for name, count in idle.items())
-            lines.append(f"Calls of {category} that are counted and were not computed, because nobody read what they")
+            lines.append(
+                f"Calls of {category} that are counted and were not computed, because nobody read what they"
+            )
             lines += [f"give or an equal call gave it: {told}", ""]
         return "\n".join(lines) + "\n"
 

@@ -78,7 +78,9 @@ def events_of(spans: Iterable[Span], marks: Iterable[Mark], base: int) -> Iterat
     rows = _Rows()
     spans, marks = list(spans), list(marks)
     # Viewers order rows by their numbers.
-    named = {(s.process, s.thread) for s in spans} | {(m.process, m.thread) for m in marks if m.scope}
+    named = {(s.process, s.thread) for s in spans} | {
+        (m.process, m.thread) for m in marks if m.scope
+    }
     for process in sorted({p for p, _ in named} | {m.process for m in marks}, key=_place):
         rows.process(process)
     for process, thread in sorted(named, key=lambda row: (_place(row[0]), natural(row[1]))):
@@ -174,6 +176,9 @@ def _place(process: str) -> tuple[int, list[str | int]]:
 
 def _order(process: str) -> int:
     """Devices first, each with XLA's own names after it, then the host, the user's domains, memory."""
-    return {"host": 20, "Custom Operator": 25, "Device Storage": 40, **dict.fromkeys(GROUPS, 41)}.get(
-        process, 10 if process.removesuffix(RAW).partition("/")[2].isdigit() else 30
-    )
+    return {
+        "host": 20,
+        "Custom Operator": 25,
+        "Device Storage": 40,
+        **dict.fromkeys(GROUPS, 41),
+    }.get(process, 10 if process.removesuffix(RAW).partition("/")[2].isdigit() else 30)

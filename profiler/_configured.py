@@ -34,15 +34,21 @@ def apply(_: object = None) -> None:
     for name in _NOWHERE:
         if options.get(name) and name not in _told:
             _told.add(name)
-            logging.getLogger("mxjax").warning("profiling_config: %s does nothing here: it is Ascend's own", name)
+            logging.getLogger("mxjax").warning(
+                "profiling_config: %s does nothing here: it is Ascend's own", name
+            )
     folder = _folder(options)
     os.makedirs(folder, exist_ok=True)
     _last.clear()
     _last.update(options)
-    profiler.configure({
-        "filename": os.path.join(folder, "profile.json"), "aggregate_stats": True,
-        "profile_api": options.get("runtime_api", True), "continuous_dump": False,
-    })
+    profiler.configure(
+        {
+            "filename": os.path.join(folder, "profile.json"),
+            "aggregate_stats": True,
+            "profile_api": options.get("runtime_api", True),
+            "continuous_dump": False,
+        }
+    )
     # XLA's side starts with the first program: nothing here must start a backend.
     profiler.run(defer=not settings.backend_is_up())
     _began = True
@@ -62,8 +68,14 @@ def _limit(folder: str) -> None:
     if limit is None or not os.path.isdir(root):
         return
     sessions = sorted(os.scandir(root), key=lambda e: e.stat().st_mtime)
-    sizes = [sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(s.path) for name in names)
-             for s in sessions]
+    sizes = [
+        sum(
+            os.path.getsize(os.path.join(at, name))
+            for at, _, names in os.walk(s.path)
+            for name in names
+        )
+        for s in sessions
+    ]
     total = sum(sizes)
     for session, size in zip(sessions, sizes, strict=True):
         if total <= limit:

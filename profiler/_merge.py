@@ -20,7 +20,9 @@ def merge(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) 
     several machines the clocks decide.
     """
     if isinstance(paths, (str, os.PathLike)):
-        raise MXNetTypeError(f"profiler.merge takes a list of paths, got the one path {os.fspath(paths)!r}")
+        raise MXNetTypeError(
+            f"profiler.merge takes a list of paths, got the one path {os.fspath(paths)!r}"
+        )
     traces = []
     for path in paths:
         try:

@@ -25,7 +25,9 @@ def named(name: Any, of: str) -> str:
       MXNetTypeError: it is none.
     """
     if not isinstance(name, str):
-        raise MXNetTypeError(f"profiler.{of} takes a text as its name, got {name!r}: write str(...) around it")
+        raise MXNetTypeError(
+            f"profiler.{of} takes a text as its name, got {name!r}: write str(...) around it"
+        )
     return name
 
 

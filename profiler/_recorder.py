@@ -142,7 +142,16 @@ class Recorder:
     def copy(self) -> Recorder:
         """What was collected so far; this one goes on."""
         made = Recorder()
-        for name in ("calls", "runs", "compiles", "syncs", "spans", "marks", "customs", "interpreted"):
+        for name in (
+            "calls",
+            "runs",
+            "compiles",
+            "syncs",
+            "spans",
+            "marks",
+            "customs",
+            "interpreted",
+        ):
             setattr(made, name, list(getattr(self, name)))
         made.holdings = self.holdings.copy()
         return made

@@ -56,7 +56,8 @@ class Wanted:
 def _waited(span: Span) -> bool:
     """Whether the host could do nothing else: it waited for a value, a batch, or other devices."""
     return span.category in ("MXNET_C_API", "collective") or (
-        span.category == "input" and span.name.endswith("wait"))
+        span.category == "input" and span.name.endswith("wait")
+    )
 
 
 @dataclass
@@ -133,7 +134,15 @@ class Recording:
                 why: dict[str, object] = {"reason": reason}
                 yield Span("host", thread, "compile", f"compile {name}", start, stop, why)
             for step, start, stop, thread in recorder.interpreted:
-                yield Span("host", thread, "operator", _name(step), start, stop, {**about(step), "computed": "NumPy"})
+                yield Span(
+                    "host",
+                    thread,
+                    "operator",
+                    _name(step),
+                    start,
+                    stop,
+                    {**about(step), "computed": "NumPy"},
+                )
             for name, start, stop, thread in self._customs():
                 yield Span(_CUSTOM, thread, _CUSTOM, name, start, stop)
         if wanted.api:
@@ -257,7 +266,9 @@ class Recording:
                 count = calls.get(key) or len(places[key])
                 total = time / 1000
                 custom = "::" in key and grouping == "operator"
-                aggregate.durations(_CUSTOM if custom else grouping, key, total, count, total / count, total / count)
+                aggregate.durations(
+                    _CUSTOM if custom else grouping, key, total, count, total / count, total / count
+                )
                 counted[key] += count
 
     def _made(self, calls: Iterable[tuple[object, Sequence[Step]]], grouping: str) -> Counter[str]:

@@ -118,9 +118,15 @@ def parse_options(given: dict[str, Any]) -> dict[str, Any]:
             f"timing is one of {', '.join(map(repr, TIMINGS))}, got {options['timing']!r}"
         )
     if not options["filename"]:
-        raise MXNetValueError("filename is where the trace is written, got ''; leave it out for 'profile.json'")
-    if not (options["dump_period"] > 0 or not options["continuous_dump"] and options["dump_period"] == 0):
-        raise MXNetValueError(f"dump_period is a number of seconds above 0, got {options['dump_period']}")
+        raise MXNetValueError(
+            "filename is where the trace is written, got ''; leave it out for 'profile.json'"
+        )
+    if not (
+        options["dump_period"] > 0 or not options["continuous_dump"] and options["dump_period"] == 0
+    ):
+        raise MXNetValueError(
+            f"dump_period is a number of seconds above 0, got {options['dump_period']}"
+        )
     for name in ("rotate_events", "rotate_files"):
         if options[name] < 1:
             raise MXNetValueError(f"{name} is a number from 1 on, got {options[name]}")
@@ -268,7 +274,9 @@ class Profiler:
         self, reset: bool, as_json: bool, sort_by: str, ascending: bool, group_by: str
     ) -> str:
         with self._lock:
-            if self._output:  # as in MXNet, what comes after the last dump is counted at the next run
+            if (
+                self._output
+            ):  # as in MXNet, what comes after the last dump is counted at the next run
                 self._rotate_if_running()
                 if self.options["aggregate_stats"]:
                     self._count()
@@ -306,7 +314,11 @@ class Profiler:
         recorder = Recorder(sample_memory=self._wanted().memory, synchronised=timing == "sync")
         self._current = recorder
         # Where the host's times are asked for, XLA's profiler would only add to them.
-        self._session = XlaSession(self._log_dir(), self._ascend.get("task_trace", 1)) if timing == "device" else None
+        self._session = (
+            XlaSession(self._log_dir(), self._ascend.get("task_trace", 1))
+            if timing == "device"
+            else None
+        )
         self._deferred = defer
         if not defer:
             self._start_session()
@@ -375,7 +387,9 @@ class Profiler:
             memory=every or o["profile_memory"],
             api=every or o["profile_api"],
             only_waits=self._only_waits,
-            without=frozenset(_LEFT_OUT[name] for name, on in self._ascend.items() if name in _LEFT_OUT and not on),
+            without=frozenset(
+                _LEFT_OUT[name] for name, on in self._ascend.items() if name in _LEFT_OUT and not on
+            ),
         )
 
     def _count(self) -> None:

@@ -16,7 +16,6 @@ _PLANE = {
 _SPACE = {1: ("planes", ["bytes"])}
 
 
-
 def programs(space: bytes) -> dict[str, bytes]:
     """The programs in a serialized XSpace, by the key that events name: `module(program_id)`.
 

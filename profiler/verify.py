@@ -126,7 +126,9 @@ def _device(events: list[dict[str, Any]], about: dict[str, Any]) -> list[str]:
 
     spans = [e for e in events if e["ph"] == "X"]
     raw = Counter(
-        (e["name"], *times(e)) for e in spans if e["cat"] == "hlo_op" and "run_id" in e.get("args", {})
+        (e["name"], *times(e))
+        for e in spans
+        if e["cat"] == "hlo_op" and "run_id" in e.get("args", {})
     )
     renamed = Counter(
         (e["args"]["hlo_op"], *times(e))

@@ -26,7 +26,9 @@ _CODEGEN = os.environ.get("MXJAX_TEST_CODEGEN", "")
 _FLAGS = {"xla_force_host_platform_device_count": "4"}
 if not _CODEGEN:
     _FLAGS["xla_backend_optimization_level"] = "0"
-    _FLAGS["xla_cpu_parallel_codegen_split_count"] = "1"  # an LLVM module for each of 32 parts costs as much again
+    _FLAGS["xla_cpu_parallel_codegen_split_count"] = (
+        "1"  # an LLVM module for each of 32 parts costs as much again
+    )
     if version("jaxlib").startswith("0.10."):
         # MLIR takes two thirds of what is left; later versions have no other.
         _FLAGS["xla_cpu_use_fusion_emitters"] = "false"
@@ -39,10 +41,11 @@ for _flag, _value in _FLAGS.items():
 os.environ["MXJAX_CACHE_DIR"] = os.environ.get("MXJAX_TEST_CACHE", "")
 
 
-
 def has_card() -> bool:
     """Whether there is a GPU, and what JAX needs for it."""
-    return os.path.exists("/dev/nvidia0") and any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin")))
+    return os.path.exists("/dev/nvidia0") and any(
+        map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))
+    )
 
 
 # Beside a GPU the CPU stays JAX's default, whose four devices many tests count on; mx.gpu() is there all the same.
@@ -64,7 +67,12 @@ def _seed_of(node_id: str) -> int:
 
 
 # XLA's trace ends the later the more programs a process holds, and what takes longest should not begin last.
-FIRST = ("tests/profiler/", "tests/test_notebooks.py", "tests/test_training.py", "tests/test_demo.py")
+FIRST = (
+    "tests/profiler/",
+    "tests/test_notebooks.py",
+    "tests/test_training.py",
+    "tests/test_demo.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -154,13 +162,18 @@ _ISA = os.environ.get("XLA_FLAGS", "").partition("--xla_cpu_max_isa=")[2].partit
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
-    if report.failed and any(name in report.capstderr for name in _CONVERSIONS) and "SSE4_2" in _ISA:
-        report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, f"Skipped: {_NO_F16C}")
+    if (
+        report.failed
+        and any(name in report.capstderr for name in _CONVERSIONS)
+        and "SSE4_2" in _ISA
+    ):
+        report.outcome, report.longrepr = (
+            "skipped",
+            (str(item.path), item.location[1] or 0, f"Skipped: {_NO_F16C}"),
+        )
     elif report.failed:
         line = f"MXJAX_TEST_SEED={_seed_of(item.nodeid)} python -m pytest '{item.nodeid}'"
         report.sections.append(("replay", line))

@@ -23,7 +23,13 @@ _OTHERS: list[Any] = [
 
 def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield at
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in inside:
         yield from _places(each, (*at, key))
 
@@ -45,7 +51,9 @@ def in_json(document: Any, dice: random.Random) -> Any:
         elif what == 1 and isinstance(holder, list):
             holder.insert(dice.randrange(len(holder) + 1), copy.deepcopy(holder[last]))
         elif what == 1:
-            holder[dice.choice(["", "op", "name", "inputs", "attrs", "shape", "axis", "kernel"])] = holder.pop(last)
+            holder[
+                dice.choice(["", "op", "name", "inputs", "attrs", "shape", "axis", "kernel"])
+            ] = holder.pop(last)
         elif what == 2:  # another value of the same document
             found = document
             for key in dice.choice(places):
@@ -72,7 +80,23 @@ def words(data: bytes, dice: random.Random) -> bytes:
         if at + size > len(made):
             continue
         (old,) = struct.unpack_from(code, made, at)
-        other = [0, 1, 2, 3, 5, -1, -2, 31, 33, 1 << 20, (1 << 31) - 1, -(1 << 31), old + 1, old - 1, old * 2]
+        other = [
+            0,
+            1,
+            2,
+            3,
+            5,
+            -1,
+            -2,
+            31,
+            33,
+            1 << 20,
+            (1 << 31) - 1,
+            -(1 << 31),
+            old + 1,
+            old - 1,
+            old * 2,
+        ]
         other += [1 << 33, 1 << 40, 1 << 62] if size == 8 else []
         limit = 1 << (8 * size - 1)
         struct.pack_into(code, made, at, (dice.choice(other) + limit) % (2 * limit) - limit)
@@ -105,7 +129,10 @@ def archive(data: bytes, dice: random.Random) -> bytes:
         if what == 0 and len(members) > 1:
             del members[k]
         elif what == 1:
-            members[k] = dice.choice(members)[0] + dice.choice(["", "x", "/shape.npy", "/format.npy"]), content
+            members[k] = (
+                dice.choice(members)[0] + dice.choice(["", "x", "/shape.npy", "/format.npy"]),
+                content,
+            )
         elif what == 2:
             members[k] = name, dice.choice(members)[1]
         else:
@@ -170,7 +197,11 @@ def _field(model: Any, dice: random.Random) -> None:
     """Change one field of one of the messages."""
     every = list(_messages(model))
     message = dice.choice(every)
-    fields = message.DESCRIPTOR.fields if dice.random() < 0.2 else [field for field, _ in message.ListFields()]
+    fields = (
+        message.DESCRIPTOR.fields
+        if dice.random() < 0.2
+        else [field for field, _ in message.ListFields()]
+    )
     if not fields:
         return
     field = dice.choice(list(fields))
@@ -224,12 +255,28 @@ def _scalar(field: Any, old: Any, model: Any, dice: random.Random) -> Any:
     if kind == field.CPPTYPE_STRING:
         if field.type == field.TYPE_BYTES:
             plain = bytes(old or b"")
-            return dice.choice([b"", plain[:-1], plain + b"\0", plain * 2, b"\xff", b"SAME_UPPER", bytes(8)])
+            return dice.choice(
+                [b"", plain[:-1], plain + b"\0", plain * 2, b"\xff", b"SAME_UPPER", bytes(8)]
+            )
         graph = model.graph
-        names = [n.name for n in graph.initializer] + [v.name for v in (*graph.input, *graph.output)]
+        names = [n.name for n in graph.initializer] + [
+            v.name for v in (*graph.input, *graph.output)
+        ]
         names += [x for n in graph.node for x in (*n.input, *n.output, n.op_type)]
         names += [a.name for n in graph.node for a in n.attribute]
-        return dice.choice([*names, "", "nobody", "ai.onnx.ml", "Loop", "Reshape", "ConstantOfShape", "Expand", "Tile"])
+        return dice.choice(
+            [
+                *names,
+                "",
+                "nobody",
+                "ai.onnx.ml",
+                "Loop",
+                "Reshape",
+                "ConstantOfShape",
+                "Expand",
+                "Tile",
+            ]
+        )
     if kind in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
         return dice.choice([0.0, -1.0, 0.5, float("nan"), float("inf"), 1e30])
     if kind == field.CPPTYPE_ENUM:

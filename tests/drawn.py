@@ -14,5 +14,7 @@ def weights(names, shapes):
             near = 1.0 if name.endswith(("weight", "running_var")) else 0.0
             found[name] = (near + 0.1 * draw.standard_normal(shape)).astype("float32")
         else:
-            found[name] = (draw.standard_normal(shape) * (2 / np.prod(shape[1:])) ** 0.5).astype("float32")
+            found[name] = (draw.standard_normal(shape) * (2 / np.prod(shape[1:])) ** 0.5).astype(
+                "float32"
+            )
     return found

@@ -26,8 +26,12 @@ def text(fn: Any, structs: Any, platform: str, **how: Any) -> str:
         # JAX remembers a function's trace, whatever the platform: each has a function of its own.
         traced = jax.jit(lambda *args: fn(*args), **how).trace(*structs)
         # What calls Python asks for the platform's client, though a GPU's lowering needs nothing of it.
-        with mock.patch.object(mlir.ModuleContext, "get_backend", return_value=SimpleNamespace(platform=platform)):
-            return str(traced.lower(lowering_platforms=(platform,), **cpu_code.lowering(ours)).as_text())
+        with mock.patch.object(
+            mlir.ModuleContext, "get_backend", return_value=SimpleNamespace(platform=platform)
+        ):
+            return str(
+                traced.lower(lowering_platforms=(platform,), **cpu_code.lowering(ours)).as_text()
+            )
 
 
 @contextmanager
@@ -46,14 +50,18 @@ def lowering(monkeypatch: Any, platform: str, only: bool = False) -> Iterator[li
             how["out_shardings"] = facts["out_shardings"]
             found.append(text(fn, structs, platform, **how))
         else:  # on no device
-            found.append(text(fn, [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in structs], platform, **how))
+            found.append(
+                text(fn, [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in structs], platform, **how)
+            )
         if only and len(facts.get("calls", ())) > 4:
             raise NotCompiledError
         return compiled(fn, structs, **facts)
 
     with monkeypatch.context() as patched:
         patched.setattr(program, "compile_in_tiers", compile_in_tiers)
-        for module in [m for name, m in sys.modules.items() if name.startswith("mxjax.") and m is not None]:
+        for module in [
+            m for name, m in sys.modules.items() if name.startswith("mxjax.") and m is not None
+        ]:
             if vars(module).get("for_platform") is for_platform:
                 patched.setattr(module, "for_platform", lambda _: for_platform(PLATFORMS[platform]))
         yield found

@@ -76,10 +76,20 @@ def main(what: str, *words: str) -> int:
         if kinds and kind not in kinds:
             continue
         print(f"== {what}: {kind}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-m", "not slow", *more, *(str(HERE / f) for f in FOLDERS)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            "not slow",
+            *more,
+            *(str(HERE / f) for f in FOLDERS),
+        ]
         if subprocess.run(command, cwd=HERE.parent, env=os.environ | variables).returncode:
             failed.append(kind)
-    print(f"{what}: failed under {', '.join(failed)}" if failed else f"{what}: all passed", flush=True)
+    print(
+        f"{what}: failed under {', '.join(failed)}" if failed else f"{what}: all passed", flush=True
+    )
     return len(failed)
 
 

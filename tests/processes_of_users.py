@@ -24,7 +24,9 @@ class Modes(Dataset):
         return 2
 
     def __getitem__(self, i):
-        return np.array([mx.util.is_np_array(), mx.util.is_np_shape(), mx.__version__ == "1.9.1"], "float32")
+        return np.array(
+            [mx.util.is_np_array(), mx.util.is_np_shape(), mx.__version__ == "1.9.1"], "float32"
+        )
 
 
 def trained(n):
@@ -43,5 +45,7 @@ def trained(n):
 def drawn(n):
     """Larger work of many kinds, of which a parent has made programs already."""
     x = nd.random.normal(shape=(256, 256))
-    y = nd.Convolution(nd.ones((n, 3, 16, 16)), nd.ones((4, 3, 3, 3)), kernel=(3, 3), num_filter=4, no_bias=True)
+    y = nd.Convolution(
+        nd.ones((n, 3, 16, 16)), nd.ones((4, 3, 3, 3)), kernel=(3, 3), num_filter=4, no_bias=True
+    )
     return bool(abs(nd.dot(x, x).asnumpy()).max() > 1), int(y.asnumpy().sum())

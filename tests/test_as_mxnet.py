@@ -54,7 +54,9 @@ if __name__ == "__main__":
 
 def run(*arguments, cwd=None):
     environment = settings.child_environment(PYTHONPATH=str(ROOT))
-    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True
+    )
 
 
 @pytest.mark.observes("compat.version")
@@ -68,7 +70,9 @@ def test_a_program_runs_as_it_is(tmp_path):
 
 
 def test_a_module_and_what_it_ends_with(tmp_path):
-    (tmp_path / "module.py").write_text("import mxnet, sys; print(mxnet.__version__, sys.argv[1:]); sys.exit(3)")
+    (tmp_path / "module.py").write_text(
+        "import mxnet, sys; print(mxnet.__version__, sys.argv[1:]); sys.exit(3)"
+    )
     done = run("-m", "mxjax", "-m", "module", "-x", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "2.0.0 ['-x']\n")
 

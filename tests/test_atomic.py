@@ -51,7 +51,9 @@ def trainer():
 
 
 def module():
-    out = mx.sym.LinearRegressionOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    out = mx.sym.LinearRegressionOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax"
+    )
     made = mx.mod.Module(out, label_names=["softmax_label"])
     made.bind([("data", (2, 3))], [("softmax_label", (2, 2))])
     made.init_params()
@@ -98,10 +100,16 @@ def kinds_of_target(folder):
     with open(folder / "held", "r+b") as held:
         yield "held", lambda path: held.seek(0) == 0 and held.read() == path.read_bytes()
     with tempfile.NamedTemporaryFile(dir=folder) as made:
-        yield os.path.basename(made.name), lambda path: made.seek(0) == 0 and made.read() == path.read_bytes()
+        yield (
+            os.path.basename(made.name),
+            lambda path: made.seek(0) == 0 and made.read() == path.read_bytes(),
+        )
     (folder / "target").write_bytes(OLD)
     (folder / "soft").symlink_to("target")
-    yield "soft", lambda path: path.is_symlink() and (folder / "target").read_bytes() == path.read_bytes()
+    yield (
+        "soft",
+        lambda path: path.is_symlink() and (folder / "target").read_bytes() == path.read_bytes(),
+    )
     (folder / "dangling").symlink_to("absent")
     yield "dangling", lambda path: path.is_symlink() and (folder / "absent").is_file()
     (folder / "one").write_bytes(OLD)
@@ -125,7 +133,9 @@ def test_a_file_keeps_its_handles_links_and_mode(name, tmp_path):
         WRITERS[name](str(path))
         assert is_kept(path), target
         whole.append(path.read_bytes())
-    assert whole[0] != OLD and len({len(each) for each in whole}) == 1  # the same things were saved everywhere
+    assert (
+        whole[0] != OLD and len({len(each) for each in whole}) == 1
+    )  # the same things were saved everywhere
     assert not [each for each in os.listdir(tmp_path) if each.endswith((".saving", ".tmp"))]
 
 
@@ -210,7 +220,9 @@ def test_pipes_and_devices_are_written_as_they_are(tmp_path):
     reader.start()
     mx.npx.savez(str(pipe), a=mx.np.arange(3))
     reader.join()
-    assert mx.nd.load_frombuffer(got[0])["a"].asnumpy().tolist() == [0, 1, 2] and stat.S_ISFIFO(pipe.stat().st_mode)
+    assert mx.nd.load_frombuffer(got[0])["a"].asnumpy().tolist() == [0, 1, 2] and stat.S_ISFIFO(
+        pipe.stat().st_mode
+    )
     mx.nd.save("/dev/null", [mx.nd.ones(1)])
     if os.path.exists("/dev/full"):
         with pytest.raises(errors.MXNetOSError, match="No space left"):
@@ -365,7 +377,9 @@ def test_a_disk_that_breaks_leaves_the_new_contents_beside(call, tmp_path, monke
 
     with open(path, "rb") as held:
         with monkeypatch.context() as patch:
-            patch.setattr(atomic, "_CHUNK", 70_000)  # four pieces between the two writings of the start
+            patch.setattr(
+                atomic, "_CHUNK", 70_000
+            )  # four pieces between the two writings of the start
             patch.setattr(atomic, "_write", breaks)
             with pytest.raises(errors.MXNetOSError, match=re.escape(f"is in {path}.saving")):
                 atomic.write_whole(path, put_down(NEW))
@@ -420,7 +434,9 @@ def _raised_at_each_line(work, check):
     return number
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 def test_an_exception_at_each_line_leaves_a_whole_file(target, unsynced):
     inode = target.stat().st_ino
     versions = iter(range(10**6))
@@ -439,9 +455,13 @@ def test_an_exception_at_each_line_leaves_a_whole_file(target, unsynced):
     assert raised_at_each_line(work, check) > 30
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("new", [b"n", NEW])
-def test_an_exception_at_each_line_of_copying_leaves_what_can_be_read(new, tmp_path, monkeypatch, unsynced):
+def test_an_exception_at_each_line_of_copying_leaves_what_can_be_read(
+    new, tmp_path, monkeypatch, unsynced
+):
     monkeypatch.setattr(atomic, "_CHUNK", 100_000)
     monkeypatch.setattr(atomic, "_undisturbed", lambda work, *args: work(*args))  # in this thread
     path = tmp_path / "a"
@@ -474,6 +494,7 @@ def test_a_handler_may_save_what_is_being_saved(target, monkeypatch):
     monkeypatch.setattr(atomic, "_copy", slowly)
     before = signal.signal(signal.SIGUSR1, handler)
     try:
+
         def write(file):
             file.write(NEW)
             os.kill(os.getpid(), signal.SIGUSR1)
@@ -582,7 +603,9 @@ def killed(tmp_path, kills, seed, way):
     return [[int(version) for version in line.split()] for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(400, marks=pytest.mark.slow)])  # the many take half a minute
+@pytest.mark.parametrize(
+    "kills", [20, pytest.param(400, marks=pytest.mark.slow)]
+)  # the many take half a minute
 @pytest.mark.parametrize("way", ["renamed", "copied"])
 def test_a_killed_save_leaves_a_whole_file(way, kills, tmp_path):
     found = killed(tmp_path, kills, kills, way)
@@ -591,7 +614,9 @@ def test_a_killed_save_leaves_a_whole_file(way, kills, tmp_path):
     for of_one_file in versions:
         assert list(of_one_file) == sorted(of_one_file)  # never back to an older one
     assert max(found[-1][:3]) > 0  # saving went on in between
-    assert kills < 100 or any(unfinished) == (way == "copied")  # some were killed in the middle of copying
+    assert kills < 100 or any(unfinished) == (
+        way == "copied"
+    )  # some were killed in the middle of copying
 
 
 #: Two processes save into one open file, and a third reads it.
@@ -624,7 +649,13 @@ AT_ONCE = """
 def test_savers_and_a_reader_at_once(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(bytes(50_000))
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(AT_ONCE), path], stderr=subprocess.PIPE, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(AT_ONCE), path], stderr=subprocess.PIPE, timeout=120
+    )
     assert not done.returncode, done.stderr
     found = path.read_bytes()
-    assert len(set(found)) == 1 and len(found) == 50_000 + 1000 * (found[0] % 7) and os.listdir(tmp_path) == ["a"]
+    assert (
+        len(set(found)) == 1
+        and len(found) == 50_000 + 1000 * (found[0] % 7)
+        and os.listdir(tmp_path) == ["a"]
+    )

@@ -55,14 +55,18 @@ def test_current_of_the_class_is_mxnet_1s_name() -> None:
 def test_other_threads_have_scopes_of_their_own() -> None:
     seen: list[Any] = []
     with mx.AttrScope(a="1", force_mirroring="True"):
-        other = threading.Thread(target=lambda: seen.extend([current().get({}), core.mirroring.get()]))
+        other = threading.Thread(
+            target=lambda: seen.extend([current().get({}), core.mirroring.get()])
+        )
         other.start()
         other.join()
     assert seen == [{}, None]
 
 
 @pytest.mark.parametrize("name", ["force_mirroring", "__force_mirroring__"])
-@pytest.mark.parametrize(("word", "again"), [("True", True), ("true", True), ("1", True), ("FALSE", False)])
+@pytest.mark.parametrize(
+    ("word", "again"), [("True", True), ("true", True), ("1", True), ("FALSE", False)]
+)
 def test_what_a_scope_says_of_mirroring(name: str, word: str, again: bool) -> None:
     with mx.AttrScope(**{name: word}), mx.AttrScope(lr_mult="2"):
         mark = core.mirroring.get()
@@ -71,13 +75,17 @@ def test_what_a_scope_says_of_mirroring(name: str, word: str, again: bool) -> No
 
 
 def test_what_is_no_string_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Attributes need to be string.*Write force_mirroring='True'"):
+    with pytest.raises(
+        ValueError, match=r"Attributes need to be string.*Write force_mirroring='True'"
+    ):
         mx.AttrScope(force_mirroring=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("word", ["yes", "", " True", "2"])
 def test_what_says_neither_true_nor_false_is_refused(word: str) -> None:
-    with pytest.raises(errors.MXNetValueError, match=f"boolean but value='{word}'. Write force_mirroring='True'"):
+    with pytest.raises(
+        errors.MXNetValueError, match=f"boolean but value='{word}'. Write force_mirroring='True'"
+    ):
         mx.AttrScope(force_mirroring=word)
 
 

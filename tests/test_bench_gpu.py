@@ -28,7 +28,9 @@ def _run(folder: Path, *works: str) -> tuple[str, dict[str, Any]]:
 
 def _agrees(said: str, rows: dict[str, Any], *works: str) -> None:
     for work in works:
-        losses = [np.array(rows[work][way]["losses"]) for way in ("hybridized", "imperative", "jax")]
+        losses = [
+            np.array(rows[work][way]["losses"]) for way in ("hybridized", "imperative", "jax")
+        ]
         assert all(a[-1] < a[0] for a in losses)
         # Of the first loss: so small a network learns its few numbers in some steps, and small differences grow.
         near = (3e-2 if gpu_work.WORKS[work].bf16 else 1e-4) * losses[2][0]
@@ -52,7 +54,9 @@ def test_every_network_runs_and_agrees(tmp_path: Path) -> None:
     assert rows["pipeline"]["hybridized"]["ms"] > 0
 
 
-@pytest.mark.parametrize(("net", "millions"), [("resnet", 25.557), ("bert", 133.0), ("lstm", 19.8), ("lenet", 0.4408)])
+@pytest.mark.parametrize(
+    ("net", "millions"), [("resnet", 25.557), ("bert", 133.0), ("lstm", 19.8), ("lenet", 0.4408)]
+)
 def test_the_networks_are_of_the_known_sizes(net: str, millions: float) -> None:
     # ResNet-50 has 25,557,032 parameters (He et al. 2016); BERT-base 109.5 M with its embeddings shared, here with an
     # output of its own (23.5 M more) and without sentence types and a pooler.
@@ -71,8 +75,14 @@ def test_bf16_weights_are_numbers_of_bf16() -> None:
     ("ms", "said"),
     [
         ({"hybridized": 1.0, "imperative": 1.04, "jax": 1.1, "torch": 2.0}, ["0.91", "ok", "1.04"]),
-        ({"hybridized": 1.0, "imperative": 1.2, "jax": 1.1, "torch": 2.0}, ["0.91", "miss", "1.20"]),
-        ({"hybridized": 1.0, "imperative": 1.0, "jax": 2.0, "torch": 0.5}, ["2.00", "miss", "1.00"]),
+        (
+            {"hybridized": 1.0, "imperative": 1.2, "jax": 1.1, "torch": 2.0},
+            ["0.91", "miss", "1.20"],
+        ),
+        (
+            {"hybridized": 1.0, "imperative": 1.0, "jax": 2.0, "torch": 0.5},
+            ["2.00", "miss", "1.00"],
+        ),
         ({"hybridized": 1.0, "imperative": 1.0}, ["", "", "1.00"]),
     ],
 )
@@ -85,15 +95,27 @@ def test_losses_that_do_not_fall_or_differ_are_said() -> None:
     row = gpu.ROWS[0]
     good = {"losses": [2.0, 1.5, 1.0]}
     assert gpu.disagreement(row, {"hybridized": good, "jax": {"losses": [2.0, 1.5, 1.001]}}) == []
-    assert "differ" in gpu.disagreement(row, {"hybridized": good, "jax": {"losses": [2.0, 1.5, 1.2]}})[0]
-    assert "does not fall" in gpu.disagreement(row, {"hybridized": {"losses": [2.0, 2.0, math.nan]}})[0]
+    assert (
+        "differ"
+        in gpu.disagreement(row, {"hybridized": good, "jax": {"losses": [2.0, 1.5, 1.2]}})[0]
+    )
+    assert (
+        "does not fall"
+        in gpu.disagreement(row, {"hybridized": {"losses": [2.0, 2.0, math.nan]}})[0]
+    )
 
 
 def test_kernels_are_those_of_the_devices_streams() -> None:
     meta = [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:GPU:0 H100"}},
         {"ph": "M", "name": "process_name", "pid": 2, "args": {"name": "/host:CPU"}},
-        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 7, "args": {"name": "Stream #7(Compute)"}},
+        {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": 1,
+            "tid": 7,
+            "args": {"name": "Stream #7(Compute)"},
+        },
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": 8, "args": {"name": "XLA Ops"}},
         {"ph": "M", "name": "thread_name", "pid": 2, "tid": 7, "args": {"name": "python"}},
     ]

@@ -32,7 +32,11 @@ JOB = jobs.Job("some", "1.9", 2.0)
             ["loss 0.2, in MXNet 0.1"],
         ),
         (
-            {"mxnet": _run(2.0, loss=0.1), "first": _run(2.9, loss=float("nan")), "second": _run(2.9)},
+            {
+                "mxnet": _run(2.0, loss=0.1),
+                "first": _run(2.9, loss=float("nan")),
+                "second": _run(2.9),
+            },
             ["loss nan, in MXNet 0.1"],
         ),
         ({"first": _run(2.9), "second": {"failed": "an error"}}, ["second run failed: an error"]),

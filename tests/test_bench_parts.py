@@ -13,7 +13,15 @@ from benchmarks import parts
 
 def _figure(what: str, value: float | None, at_most: float | None, **more: bool) -> dict[str, Any]:
     met = None if at_most is None else value is not None and value <= at_most
-    return {"what": what, "value": value, "unit": "x", "at_most": at_most, "at_least": None, "met": met, **more}
+    return {
+        "what": what,
+        "value": value,
+        "unit": "x",
+        "at_most": at_most,
+        "at_least": None,
+        "met": met,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -24,7 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def part(name: str, figures: list[dict[str, Any]], then: str = "") -> None:
         text = json.dumps(figures)
-        (tmp_path / f"some_{name}.py").write_text(f"print('for people')\nprint({text!r})\n{then}\n", encoding="utf-8")
+        (tmp_path / f"some_{name}.py").write_text(
+            f"print('for people')\nprint({text!r})\n{then}\n", encoding="utf-8"
+        )
 
     part("good", [_figure("a", 1.0, 2.0), _figure("no goal", 3.0, None)])
     part("strict", [_figure("s", 3.0, 2.0, stricter=True), _figure("t", 1.0, 2.0, stricter=True)])
@@ -37,13 +47,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("asked", "status", "lines"),
     [
         (["good"], 0, ["| a | <= 2 | 1 x | ok |"]),
-        (["strict"], 0, ["| s | <= 2 | 3 x | miss (stricter than the goal) |",
-                         "| t | <= 2 | 1 x | ok (stricter than the goal) |"]),
+        (
+            ["strict"],
+            0,
+            [
+                "| s | <= 2 | 3 x | miss (stricter than the goal) |",
+                "| t | <= 2 | 1 x | ok (stricter than the goal) |",
+            ],
+        ),
         (["slow", "good"], 1, ["| b | <= 2 | 3 x | miss |", "| a | <= 2 | 1 x | ok |"]),
         (
             ["broken", "good"],
             1,
-            ["| c | <= 2 | 1 x | ok |", "| broken: exit status | <= 0 | 3  | miss |", "| a | <= 2 | 1 x | ok |"],
+            [
+                "| c | <= 2 | 1 x | ok |",
+                "| broken: exit status | <= 0 | 3  | miss |",
+                "| a | <= 2 | 1 x | ok |",
+            ],
         ),
     ],
 )

@@ -15,8 +15,11 @@ import mxjax as mx
 @pytest.fixture
 def lines(caplog):
     caplog.set_level(logging.INFO)
-    return lambda: [re.sub(r"[\d.]+ samples", "N samples", record.getMessage()) for record in caplog.records
-                    if record.name == "root"]
+    return lambda: [
+        re.sub(r"[\d.]+ samples", "N samples", record.getMessage())
+        for record in caplog.records
+        if record.name == "root"
+    ]
 
 
 def _metric():
@@ -62,7 +65,10 @@ def test_speedometer_begins_again_with_an_epoch(lines):
     for epoch in range(2):
         for nbatch in (1, 2, 3):
             meter(_param(nbatch, epoch=epoch))
-    assert lines() == ["Iter[0] Batch [2]\tSpeed: N samples/sec", "Iter[1] Batch [2]\tSpeed: N samples/sec"]
+    assert lines() == [
+        "Iter[0] Batch [2]\tSpeed: N samples/sec",
+        "Iter[1] Batch [2]\tSpeed: N samples/sec",
+    ]
 
 
 def test_log_train_metric_and_validation(lines):
@@ -74,7 +80,10 @@ def test_log_train_metric_and_validation(lines):
     log(_param(2))
     mx.callback.LogValidationMetricsCallback()(_param(0, _metric()))
     mx.callback.LogValidationMetricsCallback()(_param(0))
-    assert lines() == ["Iter[1] Batch[2] Train-accuracy=0.500000", "Epoch[1] Validation-accuracy=0.500000"]
+    assert lines() == [
+        "Iter[1] Batch[2] Train-accuracy=0.500000",
+        "Epoch[1] Validation-accuracy=0.500000",
+    ]
 
 
 def test_progress_bar(lines):

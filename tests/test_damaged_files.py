@@ -106,7 +106,11 @@ def pictures() -> list[bytes]:
     for name, picture, more in (
         ("PNG", Image.fromarray(pixels), {}),
         ("PNG", Image.fromarray(pixels[..., 0]).convert("P"), {}),
-        ("JPEG", Image.fromarray(pixels), {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"}),
+        (
+            "JPEG",
+            Image.fromarray(pixels),
+            {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"},
+        ),
         ("JPEG", Image.fromarray(pixels[..., 0]), {"progressive": True}),
         ("GIF", Image.fromarray(pixels).convert("P"), {}),
         ("BMP", Image.fromarray(pixels), {}),
@@ -149,7 +153,11 @@ def symbols() -> list[bytes]:
 
 
 def tables() -> list[bytes]:
-    arrays = {"w": np.arange(6, dtype="float32").reshape(2, 3), "b": np.zeros(2, "int64"), "flag": np.array(True)}
+    arrays = {
+        "w": np.arange(6, dtype="float32").reshape(2, 3),
+        "b": np.zeros(2, "int64"),
+        "flag": np.array(True),
+    }
     return [b"".join(safetensors.pack(arrays)), b"".join(safetensors.pack({}, {"by": "nobody"}))]
 
 
@@ -159,15 +167,21 @@ def states(data: bytes) -> None:
 
 def own_states() -> list[bytes]:
     schedule = mx.lr_scheduler.FactorScheduler(3, base_lr=0.01)
-    updater = mx.optimizer.get_updater(mx.optimizer.create("adam", learning_rate=0.01, lr_scheduler=schedule))
+    updater = mx.optimizer.get_updater(
+        mx.optimizer.create("adam", learning_rate=0.01, lr_scheduler=schedule)
+    )
     updater(0, mx.np.ones((2, 3)), mx.np.ones((2, 3)))
     return [updater.get_states(dump_optimizer=True), updater.get_states()]
 
 
 def some_loader() -> tuple[Any, ...]:
     """What positions are of."""
-    loader = mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset(np.arange(9)), 2, shuffle=True, last_batch="rollover")
-    rows = mx.io.NDArrayIter(np.arange(9), batch_size=2, shuffle=True, last_batch_handle="roll_over")
+    loader = mx.gluon.data.DataLoader(
+        mx.gluon.data.ArrayDataset(np.arange(9)), 2, shuffle=True, last_batch="rollover"
+    )
+    rows = mx.io.NDArrayIter(
+        np.arange(9), batch_size=2, shuffle=True, last_batch_handle="roll_over"
+    )
     return loader, mx.io.ResizeIter(rows, 7)
 
 
@@ -213,7 +227,10 @@ def position_in(data: bytes) -> None:
 
 
 def plans() -> list[bytes]:
-    parts = [{"stop": 2, "keep": "all"}, {"stop": 3, "keep": [0, 1], "parts": [{"stop": 3, "keep": "mirror"}]}]
+    parts = [
+        {"stop": 2, "keep": "all"},
+        {"stop": 3, "keep": [0, 1], "parts": [{"stop": 3, "keep": "mirror"}]},
+    ]
     report = {
         "of": "peak", "budget": 1000, "bytes": 900, "baseline_bytes": 2000, "flops": 5.0,
         "baseline_flops": 4.0, "recompute": 1.0, "bound": 0.5, "compilations": 2, "seconds": 1.5,
@@ -227,8 +244,19 @@ def plans() -> list[bytes]:
 
 
 def traces() -> list[bytes]:
-    event = {"name": "dot", "ph": "X", "ts": 1.5, "dur": 2, "pid": 1, "tid": 2, "args": {"shape": [1, 2]}}
-    return [json.dumps({"traceEvents": [event], "otherData": {"x": "1"}}).encode(), json.dumps([event]).encode()]
+    event = {
+        "name": "dot",
+        "ph": "X",
+        "ts": 1.5,
+        "dur": 2,
+        "pid": 1,
+        "tid": 2,
+        "args": {"shape": [1, 2]},
+    }
+    return [
+        json.dumps({"traceEvents": [event], "otherData": {"x": "1"}}).encode(),
+        json.dumps([event]).encode(),
+    ]
 
 
 def digits() -> list[bytes]:
@@ -251,13 +279,17 @@ def networks() -> list[bytes]:
     def node(kind: str, inputs: str, output: str, **attrs: Any) -> Any:
         return helper.make_node(kind, inputs.split(), output.split(), **attrs)
 
-    def model(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any]) -> bytes:
+    def model(
+        nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any]
+    ) -> bytes:
         graph = helper.make_graph(
             nodes, "g", [helper.make_tensor_value_info(n, dtypes.FLOAT, s) for n, s in inputs.items()],
             [helper.make_tensor_value_info(n, dtypes.FLOAT, None) for n in outputs],
             [onnx.numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
         )  # fmt: skip
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)]
+        ).SerializeToString()
 
     def weight(*shape: int) -> np.ndarray:
         return numbers.rand(*shape).astype("float32")
@@ -390,8 +422,13 @@ READERS = OF_BYTES | {name: reader._replace(of_bytes=False) for name, reader in 
 
 # ---- damage
 
-_EXTREME = [struct.pack(code, value) for code in "<I >I <Q <H".split() for value in (0, 1, 0x7FFF, 0xFFFF)]
-_EXTREME += [bytes.fromhex(each) for each in ("ffffffff", "ffffff7f", "00000080", "7fffffff", "0000004000000000")]
+_EXTREME = [
+    struct.pack(code, value) for code in "<I >I <Q <H".split() for value in (0, 1, 0x7FFF, 0xFFFF)
+]
+_EXTREME += [
+    bytes.fromhex(each)
+    for each in ("ffffffff", "ffffff7f", "00000080", "7fffffff", "0000004000000000")
+]
 _TEXTS = [
     b"-1", b"0", b"1e999", b"nan", b"99999999999999999999", b"null", b"[]", b"{}", b'""', b"\t", b"\n", b"\0", b"\xff",
     b"true", b"[[[[", b'"a"', b"4294967296", b"1" * 5000,
@@ -401,7 +438,9 @@ _TEXTS = [
 def damaged(sample: bytes, dice: random.Random) -> bytes:
     """A file with up to four changes: bytes and numbers that are others, pieces that are cut, doubled or moved."""
     data = bytearray(sample)
-    texts = _TEXTS[: None if sample.isascii() else -1]  # in other files the longest would only make them large
+    texts = _TEXTS[
+        : None if sample.isascii() else -1
+    ]  # in other files the longest would only make them large
     for _ in range(dice.randint(1, 4)):
         at = dice.randrange(len(data) + 1)
         kind = dice.randrange(8)
@@ -465,11 +504,15 @@ def forget_most() -> bool:
     return True
 
 
-def attempt(name: str, count: int, tmp_path: Path, reader: Reader, changed: damage.Damage) -> tuple[int, int]:
+def attempt(
+    name: str, count: int, tmp_path: Path, reader: Reader, changed: damage.Damage
+) -> tuple[int, int]:
     """How many of so many damaged files were refused and how many were read."""
     samples = reader.samples()
     path = tmp_path / "file"
-    file = open(path, "wb", buffering=0)  # open all the time: to begin a file anew takes ten times as long
+    file = open(
+        path, "wb", buffering=0
+    )  # open all the time: to begin a file anew takes ten times as long
 
     def read(data: bytes) -> None:
         if not reader.of_bytes:
@@ -502,14 +545,20 @@ def attempt(name: str, count: int, tmp_path: Path, reader: Reader, changed: dama
     file.close()
     most = memory("VmHWM")
     if measures and before is not None and most is not None:
-        assert most - before <= 3 * largest + LIMIT, f"{(most - before) >> 20} MB for files of {largest} bytes"
+        assert most - before <= 3 * largest + LIMIT, (
+            f"{(most - before) >> 20} MB for files of {largest} bytes"
+        )
     return refused, count - refused
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_some(name, tmp_path):
     refused, _ = attempt(name, 300 if name == "ONNX" else 2000, tmp_path, READERS[name], damaged)
-    assert refused or name in ("pictures", "csv", "records rescued")  # those try several ways at once
+    assert refused or name in (
+        "pictures",
+        "csv",
+        "records rescued",
+    )  # those try several ways at once
 
 
 @pytest.mark.slow  # half a minute for each kind
@@ -573,8 +622,12 @@ def test_changed_documents_share_nothing():
     assert changed(3) == first and document == {"a": [1, [2, "b"]], "c": {"d": None}}
 
 
-@pytest.mark.parametrize("name", ["loader", "epoch", "rows", "random", "numpy", "python", "scale", "trainer"])
-@pytest.mark.parametrize("other", [np.arange(3), [1], "text", 2.5, None], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "name", ["loader", "epoch", "rows", "random", "numpy", "python", "scale", "trainer"]
+)
+@pytest.mark.parametrize(
+    "other", [np.arange(3), [1], "text", 2.5, None], ids=lambda v: type(v).__name__
+)
 def test_a_state_that_is_of_another_kind(name, other):
     """Arrays gave bare IndexErrors: they take a key of a dictionary for an index."""
     loader, rows = some_loader()
@@ -582,7 +635,9 @@ def test_a_state_that_is_of_another_kind(name, other):
     next(begun)
     take = {
         "loader": loader.load_state_dict,
-        "epoch": lambda state: loader.load_state_dict({**loader.state_dict(), "epoch": {"begin": state}}),
+        "epoch": lambda state: loader.load_state_dict(
+            {**loader.state_dict(), "epoch": {"begin": state}}
+        ),
         "rows": rows.load_state_dict,
         "random": mx.random.set_state,
         "numpy": _position.checked,

@@ -36,9 +36,14 @@ def _symbol() -> Any:
 def test_estimator() -> None:
     net = _net()
     trainer = gluon.Trainer(net.collect_params(), "sgd")
-    one = gluon.contrib.estimator.Estimator(net, gluon.loss.L2Loss(), gluon.metric.MSE(), trainer=trainer)
+    one = gluon.contrib.estimator.Estimator(
+        net, gluon.loss.L2Loss(), gluon.metric.MSE(), trainer=trainer
+    )
     one.logger.handlers.clear()
-    one.fit(gluon.data.DataLoader(gluon.data.ArrayDataset(mx.np.array(X), mx.np.array(X[:, :2])), 2), epochs=1)
+    one.fit(
+        gluon.data.DataLoader(gluon.data.ArrayDataset(mx.np.array(X), mx.np.array(X[:, :2])), 2),
+        epochs=1,
+    )
     assert one.device == [HERE] == net.weight.list_device()
 
 
@@ -46,7 +51,9 @@ def test_files_of_symbols(tmp_path: Path) -> None:
     net = _net()
     want = net(mx.np.array(X))
     net.export(str(tmp_path / "net"))
-    read = gluon.SymbolBlock.imports(tmp_path / "net-symbol.json", ["data"], tmp_path / "net-0000.params")
+    read = gluon.SymbolBlock.imports(
+        tmp_path / "net-symbol.json", ["data"], tmp_path / "net-0000.params"
+    )
     got = read(mx.np.array(X))
     assert got.device == HERE and (got == want).all()
 
@@ -65,7 +72,9 @@ def test_quantized_networks_on_another_device() -> None:
     net = gluon.nn.Dense(2, in_units=3)
     net.initialize(device=other)
     data = [mx.np.array(X, device=other)]
-    made = mx.contrib.quantization.quantize_net(net, calib_data=data, calib_mode="naive", device=other)
+    made = mx.contrib.quantization.quantize_net(
+        net, calib_data=data, calib_mode="naive", device=other
+    )
     assert made(data[0]).device == other
 
 

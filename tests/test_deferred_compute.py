@@ -41,12 +41,22 @@ def test_hybridized_blocks_and_random_numbers_are_part_of_it():
 def test_lookups_are_operators():
     x = mx.np.array([0.0, 2, 0, 3])
     mask = x > 1
-    dc.set_variable([x, mask], [mx.sym.var("x").as_np_ndarray(), mx.sym.var("mask").as_np_ndarray()])
+    dc.set_variable(
+        [x, mask], [mx.sym.var("x").as_np_ndarray(), mx.sym.var("mask").as_np_ndarray()]
+    )
     with dc.context():
-        made = [mx.np.flatnonzero(x) + 1, mx.npx.nonzero(x), mx.np._internal.boolean_mask(x, x), x[mask] * 2]
+        made = [
+            mx.np.flatnonzero(x) + 1,
+            mx.npx.nonzero(x),
+            mx.np._internal.boolean_mask(x, x),
+            x[mask] * 2,
+        ]
     symbol = mx.sym.load_json(dc.get_symbol(made, sym_cls=mx.sym.np._Symbol).tojson())
     assert symbol.list_inputs() == ["x", "mask"]
-    other = {"x": mx.np.array([1.0, 0, 5, 6]), "mask": mx.np.array([True, True, True, False], dtype=bool)}
+    other = {
+        "x": mx.np.array([1.0, 0, 5, 6]),
+        "mask": mx.np.array([True, True, True, False], dtype=bool),
+    }
     got = [a.asnumpy().tolist() for a in symbol.eval(**other)]
     assert got == [[1, 3, 4], [[0], [2], [3]], [1, 5, 6], [2, 0, 10]]
     dc.clear([x, mask])

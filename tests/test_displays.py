@@ -45,7 +45,9 @@ class Cells(HTMLParser):
 
 def pixels(source):
     Image = pytest.importorskip("PIL.Image", reason="Pillow reads what is drawn")
-    return onp.array(Image.open(io.BytesIO(base64.b64decode(source.removeprefix("data:image/png;base64,")))))
+    return onp.array(
+        Image.open(io.BytesIO(base64.b64decode(source.removeprefix("data:image/png;base64,"))))
+    )
 
 
 @pytest.mark.parametrize("make", [np.array, nd.array])
@@ -90,7 +92,9 @@ def test_a_batch_is_a_sheet_and_large_pictures_lose_pixels():
     assert len(shown.images) == 16 and shown.below[-1] == "and 2 more"
     assert onp.array_equal(pixels(shown.images[15]), made[15])
     large = onp.arange(1200 * 10, dtype="uint32").astype("uint8").reshape(1200, 10)
-    assert onp.array_equal(pixels(Cells(nd.array(large, dtype="uint8")._repr_html_()).images[0]), large[::3, ::3])
+    assert onp.array_equal(
+        pixels(Cells(nd.array(large, dtype="uint8")._repr_html_()).images[0]), large[::3, ::3]
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +113,10 @@ def test_arrays_without_numbers_and_sparse_ones_are_text():
     import jax
 
     seen = []
-    jax.eval_shape(lambda a: seen.append(np.array(a)._repr_html_()) or a, jax.ShapeDtypeStruct((2, 2), "float32"))
+    jax.eval_shape(
+        lambda a: seen.append(np.array(a)._repr_html_()) or a,
+        jax.ShapeDtypeStruct((2, 2), "float32"),
+    )
     assert seen == [None]
     assert nd.ones((2, 2)).tostype("csr")._repr_html_() is None
 
@@ -123,17 +130,23 @@ def test_parameters_are_a_table():
     assert shown.rows[3][:4] == ["1.gamma", "?", "float32", ""]
     assert shown.below == ["16 numbers so far, 16 of them trained"]
     net.initialize()
-    assert Cells(net.collect_params()._repr_html_()).rows[3][-1] == "cpu(0) (once its shape is known)"
+    assert (
+        Cells(net.collect_params()._repr_html_()).rows[3][-1] == "cpu(0) (once its shape is known)"
+    )
     net(np.ones((2, 3)))
     shown = Cells(net.collect_params()._repr_html_())
     assert shown.rows[-1] == ["1.running_var", "4", "float32", "4", "null", "cpu(0)"]
     assert shown.below == ["32 numbers, 24 of them trained"]
-    assert Cells(net[0].weight._repr_html_()).rows[1:] == [["weight", "4 x 3", "float32", "12", "write", "cpu(0)"]]
+    assert Cells(net[0].weight._repr_html_()).rows[1:] == [
+        ["weight", "4 x 3", "float32", "12", "write", "cpu(0)"]
+    ]
 
 
 def test_symbols_are_their_nodes_or_a_drawing(monkeypatch):
     x = mx.sym.var("x")
-    made = mx.sym.Activation(mx.sym.FullyConnected(x, num_hidden=3, name="f"), act_type="relu", name="a")
+    made = mx.sym.Activation(
+        mx.sym.FullyConnected(x, num_hidden=3, name="f"), act_type="relu", name="a"
+    )
     monkeypatch.setattr(mx.sym.Symbol, "_repr_svg_", lambda self: None)
     shown = made._repr_mimebundle_()
     assert shown["text/plain"] == "<Symbol a>"
@@ -151,7 +164,9 @@ def test_symbols_are_their_nodes_or_a_drawing(monkeypatch):
 
 def test_settings_are_tables():
     rows = Cells(mx.config.describe()._repr_html_()).rows
-    assert rows[0] == ["option", "value", "source", "meaning"] and len(rows) == 1 + len(mx.config.table())
+    assert rows[0] == ["option", "value", "source", "meaning"] and len(rows) == 1 + len(
+        mx.config.table()
+    )
     with mx.config.scope(engine_bulk_nodes=7):
         rows = Cells(mx.config.explain("engine.bulk_nodes")._repr_html_()).rows
     assert rows[0][0] == "engine.bulk_nodes = 7" and ["variable", "MXJAX_ENGINE_BULK_NODES"] in rows

@@ -27,10 +27,14 @@ def examples(path):
     """The docstrings of a module's functions and classes, and of the classes' methods, that have examples."""
     for name, value in public(path):
         own = vars(value).items() if inspect.isclass(value) else ()
-        methods = [(f"{name}.{n}", v) for n, v in own if inspect.isfunction(v) and not n.startswith("_")]
+        methods = [
+            (f"{name}.{n}", v) for n, v in own if inspect.isfunction(v) and not n.startswith("_")
+        ]
         for title, thing in [(name, value), *methods]:
             text = thing.__doc__ or ""
-            if ">>> " in text and "\nParameters\n" not in inspect.cleandoc(text):  # NumPy's have NumPy's numbers
+            if ">>> " in text and "\nParameters\n" not in inspect.cleandoc(
+                text
+            ):  # NumPy's have NumPy's numbers
                 yield title, text, dict(vars(sys.modules[thing.__module__]))
 
 
@@ -43,7 +47,9 @@ def test_examples_run(path, tmp_path, monkeypatch):
     checker, report, failed = _checker(), [], 0
     for title, text, names in examples(path):
         runner = doctest.DocTestRunner(checker=checker, verbose=False, optionflags=options)
-        runner.run(doctest.DocTestParser().get_doctest(text, names, title, None, 0), out=report.append)
+        runner.run(
+            doctest.DocTestParser().get_doctest(text, names, title, None, 0), out=report.append
+        )
         failed += runner.failures
     assert not failed, "".join(report)
 

@@ -21,7 +21,11 @@ def run(code: str, folder: Path) -> str:
     environment = settings.child_environment(PYTHONPATH=str(ROOT))
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:mxjax", "-c", code],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -77,7 +77,11 @@ def test_the_error_names_the_mend(mistake, said, mend):
 
 def test_what_the_advice_names_is_there():
     owners = {"x": X, "net": nn.Dense(3), "nn": nn, "np": np, "npx": npx, "gluon": gluon, "mx": mx}
-    texts = [text for t in (elsewhere.BLOCKS, elsewhere.ARRAYS, *elsewhere.NAMES.values()) for text in t.values()]
+    texts = [
+        text
+        for t in (elsewhere.BLOCKS, elsewhere.ARRAYS, *elsewhere.NAMES.values())
+        for text in t.values()
+    ]
     named = [found for text in texts for found in re.findall(r"\b([a-z]+(?:\.\w+)+)", text)]
     assert len(named) > 60
     for path in named:
@@ -111,7 +115,9 @@ def test_what_python_asks_for_gets_a_plain_answer():
 
 def test_an_old_setting_that_there_is_not_is_answered_with_the_nearest():
     env = {**os.environ, "MXNET_ENGIN_TYPE": "NaiveEngine"}
-    done = subprocess.run([sys.executable, "-c", "import mxjax"], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import mxjax"], env=env, capture_output=True, text=True, check=True
+    )
     assert "MXNET_ENGIN_TYPE; did you mean 'MXNET_ENGINE_TYPE'?" in done.stderr
 
 

@@ -53,9 +53,13 @@ def test_a_missing_package_says_which_extra_installs_it():
     assert errors.optional_import("json.decoder", "demo").__name__ == "json.decoder"
 
 
-@pytest.mark.parametrize("error", [KeyError("a"), TypeError("b"), RecursionError("c"), errors.MXNetTypeError("d")])
+@pytest.mark.parametrize(
+    "error", [KeyError("a"), TypeError("b"), RecursionError("c"), errors.MXNetTypeError("d")]
+)
 def test_what_damaged_contents_lead_to_names_the_file(error):
-    with pytest.raises(errors.FormatError, match="^net.json is damaged.*" + type(error).__name__) as caught:
+    with pytest.raises(
+        errors.FormatError, match="^net.json is damaged.*" + type(error).__name__
+    ) as caught:
         with errors.parsing("net.json"):
             raise error
     assert caught.value.__cause__ is error
@@ -63,7 +67,12 @@ def test_what_damaged_contents_lead_to_names_the_file(error):
 
 @pytest.mark.parametrize(
     "error",
-    [errors.MXNetNotImplementedError("a"), errors.MXNetOSError(2, "b"), errors.MXNetMemoryError("c"), SystemExit()],
+    [
+        errors.MXNetNotImplementedError("a"),
+        errors.MXNetOSError(2, "b"),
+        errors.MXNetMemoryError("c"),
+        SystemExit(),
+    ],
 )
 def test_what_says_something_else_than_damage_stays(error):
     with pytest.raises(type(error)) as caught, errors.parsing("net.json"):
@@ -75,5 +84,8 @@ def test_damage_is_named_once():
     with pytest.raises(errors.FormatError, match=r"^a\.json: node 3$"):
         with errors.parsing("a.json"), errors.parsing(), errors.parsing("a.json"):
             raise errors.FormatError("node 3")
-    with pytest.raises(errors.MXNetMemoryError, match="a.json asks for more memory"), errors.parsing("a.json"):
+    with (
+        pytest.raises(errors.MXNetMemoryError, match="a.json asks for more memory"),
+        errors.parsing("a.json"),
+    ):
         raise MemoryError("1 TiB")

@@ -33,7 +33,9 @@ def found(name):
 def test_what_is_excluded_is_not_there(name):
     parent, _, last = name.rpartition(".")
     assert found(name) is None, f"mx.{name} is there now: take it out of docs/exclusions.md"
-    assert not parent or found(parent) is not None, f"mx.{parent} is missing: list that instead of mx.{name}"
+    assert not parent or found(parent) is not None, (
+        f"mx.{parent} is missing: list that instead of mx.{name}"
+    )
 
 
 def test_each_is_listed_once_and_says_why():

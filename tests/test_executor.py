@@ -12,7 +12,9 @@ RS = np.random.RandomState(7)
 
 def _logistic():
     data = mx.sym.var("data")
-    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(data, num_hidden=3, name="fc"), name="softmax")
+    return mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(data, num_hidden=3, name="fc"), name="softmax"
+    )
 
 
 def test_forward_and_backward_stay_the_same_when_compiled():
@@ -27,13 +29,17 @@ def test_forward_and_backward_stay_the_same_when_compiled():
         outs = run.forward(is_train=True, data=mx.nd.array(x), softmax_label=mx.nd.array(y))
         run.backward()
         np.testing.assert_allclose(outs[0].asnumpy(), p, rtol=1e-5)
-        np.testing.assert_allclose(run.grad_dict["fc_weight"].asnumpy(), grad.T @ x, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            run.grad_dict["fc_weight"].asnumpy(), grad.T @ x, rtol=1e-4, atol=1e-6
+        )
         np.testing.assert_allclose(run.grad_dict["data"].asnumpy(), grad @ w, rtol=1e-4, atol=1e-6)
     assert run.output_dict["softmax_output"] is outs[0]
 
 
 def test_one_program_serves_a_step():
-    run = _logistic().simple_bind(mx.cpu(), grad_req={"fc_weight": "write", "fc_bias": "write"}, data=(4, 5))
+    run = _logistic().simple_bind(
+        mx.cpu(), grad_req={"fc_weight": "write", "fc_bias": "write"}, data=(4, 5)
+    )
     weight = run.arg_dict["fc_weight"]
 
     def step():
@@ -137,13 +143,17 @@ def test_reshape_shares_what_stays():
         run.reshape(data=(4, 6), allow_up_sizing=True)
     with pytest.raises(AssertionError, match="data is larger than original"):
         run.reshape(data=(4, 6))
-    assert run.reshape(partial_shaping=True, allow_up_sizing=True, data=(4, 6)).arg_dict["fc_weight"].shape == (3, 6)
+    assert run.reshape(partial_shaping=True, allow_up_sizing=True, data=(4, 6)).arg_dict[
+        "fc_weight"
+    ].shape == (3, 6)
 
 
 def test_reshape_keeps_numbers_and_shares_them():
     """As MXNet 1.9.1: smaller arrays and gradients are the first numbers of the larger ones', in their memory."""
     x, w = mx.sym.Variable("x"), mx.sym.Variable("w")
-    run = mx.sym.broadcast_mul(x, mx.sym.reshape(w, (1, -1))).simple_bind(mx.cpu(), x=(5, 4), w=(4,))
+    run = mx.sym.broadcast_mul(x, mx.sym.reshape(w, (1, -1))).simple_bind(
+        mx.cpu(), x=(5, 4), w=(4,)
+    )
     run.arg_dict["x"][:] = np.arange(20).reshape(5, 4)
     run.arg_dict["w"][:] = np.arange(4) + 1
     run.forward(is_train=True)
@@ -152,10 +162,14 @@ def test_reshape_keeps_numbers_and_shares_them():
     np.testing.assert_array_equal(small.arg_dict["x"].asnumpy(), np.arange(12).reshape(3, 4))
     np.testing.assert_array_equal(small.grad_dict["x"].asnumpy(), [[1, 2, 3, 4]] * 3)
     np.testing.assert_array_equal(small.grad_dict["w"].asnumpy(), [40, 45, 50, 55])
-    np.testing.assert_array_equal(small.forward()[0].asnumpy(), np.arange(12).reshape(3, 4) * [1, 2, 3, 4])
+    np.testing.assert_array_equal(
+        small.forward()[0].asnumpy(), np.arange(12).reshape(3, 4) * [1, 2, 3, 4]
+    )
     small.arg_dict["x"][:] = -1
     small.grad_dict["x"][:] = -5
-    np.testing.assert_array_equal(run.arg_dict["x"].asnumpy().ravel(), [-1.0] * 12 + list(range(12, 20)))
+    np.testing.assert_array_equal(
+        run.arg_dict["x"].asnumpy().ravel(), [-1.0] * 12 + list(range(12, 20))
+    )
     np.testing.assert_array_equal(run.grad_dict["x"].asnumpy(), [[-5] * 4] * 3 + [[1, 2, 3, 4]] * 2)
     small.forward(is_train=True)
     small.backward(mx.nd.ones((3, 4)))
@@ -173,7 +187,9 @@ def test_reshape_shares_states_too():
     small = run.reshape(data=(2, 4), partial_shaping=True)
     np.testing.assert_array_equal(small.aux_dict["bn_moving_mean"].asnumpy(), [0.5, 1.5, 2.5, 3.5])
     small.aux_dict["bn_moving_mean"][:] = 77
-    np.testing.assert_array_equal(run.aux_dict["bn_moving_mean"].asnumpy(), [77, 77, 77, 77, 4.5, 5.5])
+    np.testing.assert_array_equal(
+        run.aux_dict["bn_moving_mean"].asnumpy(), [77, 77, 77, 77, 4.5, 5.5]
+    )
 
 
 def test_monitor_sees_every_node():
@@ -242,7 +258,12 @@ def test_monitor_prints_as_mxnet_does(caplog):
 
 def test_outputs_before_the_first_forward():
     x = mx.sym.var("x")
-    net = mx.sym.Group([mx.sym.FullyConnected(x, num_hidden=3, name="fc"), mx.sym.cast(x, dtype="int32", name="whole")])
+    net = mx.sym.Group(
+        [
+            mx.sym.FullyConnected(x, num_hidden=3, name="fc"),
+            mx.sym.cast(x, dtype="int32", name="whole"),
+        ]
+    )
     run = net.simple_bind(mx.cpu(), x=(2, 4), grad_req="write")
     before = run.outputs
     assert [(o.shape, o.dtype) for o in before] == [((2, 3), np.float32), ((2, 4), np.int32)]

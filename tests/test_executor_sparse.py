@@ -28,10 +28,16 @@ def test_results_and_gradients_keep_their_storage_types(stype):
 def test_the_gradient_of_an_embedding():
     for stype in ("default", "row_sparse"):
         net = mx.sym.sparse.Embedding(
-            mx.sym.Variable("ids"), mx.sym.Variable("w"), input_dim=5, output_dim=2, sparse_grad=stype != "default"
+            mx.sym.Variable("ids"),
+            mx.sym.Variable("w"),
+            input_dim=5,
+            output_dim=2,
+            sparse_grad=stype != "default",
         )
         args = {"ids": nd.array([3, 1, 3]), "w": nd.ones((5, 2))}
-        run = net._bind(mx.cpu(), args, {"w": nd.zeros((5, 2)).tostype(stype)}, {"ids": "null", "w": "add"})
+        run = net._bind(
+            mx.cpu(), args, {"w": nd.zeros((5, 2)).tostype(stype)}, {"ids": "null", "w": "add"}
+        )
         for _ in range(2):
             run.forward(is_train=True)
             run.backward([nd.ones((3, 2))])
@@ -58,8 +64,12 @@ def test_a_linear_model_of_csr_batches_learns():
     label = (data[:, :5].sum(1) > data[:, 5:10].sum(1)).astype("float32")
     x = mx.sym.Variable("data", stype="csr")
     w = mx.sym.Variable("weight", shape=(30, 2), init=mx.initializer.Zero(), stype="row_sparse")
-    net = mx.sym.broadcast_add(mx.sym.sparse.dot(x, w), mx.sym.Variable("bias", shape=(2,), init=mx.initializer.Zero()))
-    batches = mx.io.NDArrayIter({"data": nd.sparse.csr_matrix(data)}, label, 16, last_batch_handle="discard")
+    net = mx.sym.broadcast_add(
+        mx.sym.sparse.dot(x, w), mx.sym.Variable("bias", shape=(2,), init=mx.initializer.Zero())
+    )
+    batches = mx.io.NDArrayIter(
+        {"data": nd.sparse.csr_matrix(data)}, label, 16, last_batch_handle="discard"
+    )
     module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
     options = {"learning_rate": 2.0, "lazy_update": True}
     accuracy = mx.metric.Accuracy()
@@ -82,7 +92,9 @@ def test_a_custom_operator_says_what_storage_types_it_has():
         def infer_storage_type(self, in_stype):
             return ["csr"], ["csr"], []
 
-        def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype, aux_stype):
+        def infer_storage_type_backward(
+            self, ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
+        ):
             return ["default"], ["csr"], ["csr"], ["csr"], []
 
         def create_operator(self, ctx, shapes, dtypes):

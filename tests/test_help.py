@@ -10,7 +10,9 @@ import pytest
 import mxjax as mx
 from tools.docs.names import MODULES, public
 
-NAMES = {id(value): (name, value) for path in reversed(MODULES) for name, value in public(path)}  # by their first name
+NAMES = {
+    id(value): (name, value) for path in reversed(MODULES) for name, value in public(path)
+}  # by their first name
 
 
 def words(value):
@@ -27,22 +29,35 @@ def parameters(value):
         found = inspect.signature(value).parameters.values()
     except ValueError:
         return []
-    return [p.name for p in found if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and not p.name.startswith("_")]
+    return [
+        p.name
+        for p in found
+        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and not p.name.startswith("_")
+    ]
 
 
 def of_numpy(value):
     """Whether NumPy computes it, whose docstring it has."""
-    return bool(re.search(r"^\s*Parameters\n\s*-+$", words(value), re.M)) and value.__module__ == "mxjax.np"
+    return (
+        bool(re.search(r"^\s*Parameters\n\s*-+$", words(value), re.M))
+        and value.__module__ == "mxjax.np"
+    )
 
 
 def missing(value):
     text = words(value)
-    return [p for p in parameters(value) if not re.search(rf"^\s*(?:[\w, `*]*\b){re.escape(p)}\b[^:\n]*:", text, re.M)]
+    return [
+        p
+        for p in parameters(value)
+        if not re.search(rf"^\s*(?:[\w, `*]*\b){re.escape(p)}\b[^:\n]*:", text, re.M)
+    ]
 
 
 @pytest.mark.parametrize("path", MODULES)
 def test_every_parameter_is_described(path):
-    undescribed = {n: missing(v) for n, v in NAMES.values() if n.rpartition(".")[0] == path and not of_numpy(v)}
+    undescribed = {
+        n: missing(v) for n, v in NAMES.values() if n.rpartition(".")[0] == path and not of_numpy(v)
+    }
     assert {name: found for name, found in undescribed.items() if found} == {}
 
 
@@ -52,7 +67,9 @@ def test_every_function_says_what_it_gives(path):
     for name, value in NAMES.values():
         if name.rpartition(".")[0] == path and inspect.isroutine(value) and not of_numpy(value):
             gives = inspect.signature(value).return_annotation
-            if gives not in (None, "None") and not re.search(r"^\s*(Returns|Yields):", words(value), re.M):
+            if gives not in (None, "None") and not re.search(
+                r"^\s*(Returns|Yields):", words(value), re.M
+            ):
                 silent.append(name)
     assert silent == []
 
@@ -62,7 +79,11 @@ def test_signatures_show_types_and_no_texts():
     for name, value in NAMES.values():
         if of_numpy(value):
             continue
-        methods = [v for n, v in vars(value).items() if not n.startswith("_")] if inspect.isclass(value) else []
+        methods = (
+            [v for n, v in vars(value).items() if not n.startswith("_")]
+            if inspect.isclass(value)
+            else []
+        )
         for function in (value, *filter(inspect.isfunction, methods)):
             try:
                 shown = inspect.signature(function)
@@ -77,7 +98,9 @@ def test_signatures_show_types_and_no_texts():
 def test_annotations_are_evaluated_as_before():
     hints = typing.get_type_hints(mx.nd.onehot_encode)
     assert hints == {"indices": mx.nd.NDArray, "out": mx.nd.NDArray, "return": mx.nd.NDArray}
-    assert str(inspect.signature(mx.gluon.nn.Dense)).startswith("(units: int, activation: str | None = None, ")
+    assert str(inspect.signature(mx.gluon.nn.Dense)).startswith(
+        "(units: int, activation: str | None = None, "
+    )
 
 
 def test_docstrings_are_sentences_and_not_short():

@@ -34,8 +34,14 @@ def photos(tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     rng = np.random.default_rng(0)
-    for name, shape in (("wide.png", (20, 50, 3)), ("high.png", (60, 30, 3)), ("square.png", (32, 32, 3))):
-        smooth = np.kron(rng.integers(0, 255, (shape[0] // 10, shape[1] // 10, 3)), np.ones((10, 10, 1)))
+    for name, shape in (
+        ("wide.png", (20, 50, 3)),
+        ("high.png", (60, 30, 3)),
+        ("square.png", (32, 32, 3)),
+    ):
+        smooth = np.kron(
+            rng.integers(0, 255, (shape[0] // 10, shape[1] // 10, 3)), np.ones((10, 10, 1))
+        )
         full = np.zeros(shape, np.uint8)
         full[: smooth.shape[0], : smooth.shape[1]] = smooth
         (root / name).write_bytes(codec.encode(full, ".png"))
@@ -83,15 +89,25 @@ def test_the_number_of_threads_changes_nothing(photos):
 
 def test_a_record_iterator_takes_what_it_writes(photos):
     made(photos, "--resize", "16")
-    batch = next(mx.io.ImageRecordIter(path_imgrec=str(photos / "a.rec"), data_shape=(3, 16, 16), batch_size=3))
+    batch = next(
+        mx.io.ImageRecordIter(
+            path_imgrec=str(photos / "a.rec"), data_shape=(3, 16, 16), batch_size=3
+        )
+    )
     assert batch.data[0].shape == (3, 3, 16, 16) and batch.pad == 0
 
 
 def test_as_a_program_without_a_list(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "mxjax.im2rec", str(tmp_path / "none"), str(tmp_path)], capture_output=True, text=True
+        [sys.executable, "-m", "mxjax.im2rec", str(tmp_path / "none"), str(tmp_path)],
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 1 and "there is no list" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 1
+        and "there is no list" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_wrong_folder_destroys_nothing(photos, capsys):

@@ -31,7 +31,10 @@ assert not found, found
 
 def test_the_import_is_light_and_changes_nothing():
     done = subprocess.run(
-        [sys.executable, "-c", CODE], env=settings.child_environment(), capture_output=True, text=True
+        [sys.executable, "-c", CODE],
+        env=settings.child_environment(),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -56,12 +59,16 @@ assert kept() is None
 
 
 @pytest.mark.parametrize(
-    ("before", "enabled", "frozen"), [("", True, False), ("gc.disable()", False, False), ("gc.freeze()", True, True)]
+    ("before", "enabled", "frozen"),
+    [("", True, False), ("gc.disable()", False, False), ("gc.freeze()", True, True)],
 )
 def test_the_garbage_collector_is_as_it_was(before, enabled, frozen):
     code = COLLECTOR.format(before=before, enabled=enabled, frozen=frozen)
     done = subprocess.run(
-        [sys.executable, "-c", code], env=settings.child_environment(), capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=settings.child_environment(),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -95,7 +102,9 @@ def test_older_names_lead_to_the_same_objects():
     from mxjax.context import cpu, current_context
 
     assert mx.numpy is mx.np and mx.numpy_extension is mx.npx and mx.rnd is mx.random
-    assert cpu is mx.cpu and current_context is mx.current_context and mx.context.Context is mx.Context
+    assert (
+        cpu is mx.cpu and current_context is mx.current_context and mx.context.Context is mx.Context
+    )
     assert mx.use_np is mx.util.use_np and mx.RunConfig is mx.config.RunConfig
     assert {"use_np", "numpy", "context"} <= set(dir(mx))
 
@@ -155,7 +164,9 @@ def test_a_misspelled_name_says_what_was_meant(path):
     for part in owner.strip(".").split(".") if owner else ():
         module = getattr(module, part)
     assert not hasattr(module, name) and not hasattr(module, "_" + name)
-    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean '{MISSPELLED[path]}'"):
+    with pytest.raises(
+        AttributeError, match=f"has no attribute '{name}'; did you mean '{MISSPELLED[path]}'"
+    ):
         getattr(module, name)
     assert getattr(module, name, None) is None
 
@@ -206,7 +217,10 @@ else:
     raise AssertionError("a module that is not there was found")
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], env=settings.child_environment(), capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=settings.child_environment(),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -214,10 +228,14 @@ else:
 def test_base_has_what_code_asks_it_for(tmp_path):
     from mxjax import base
 
-    assert base.MXNetError is mx.MXNetError and issubclass(base.NotImplementedForSymbol, mx.MXNetError)
+    assert base.MXNetError is mx.MXNetError and issubclass(
+        base.NotImplementedForSymbol, mx.MXNetError
+    )
     assert isinstance(1, base.integer_types) and isinstance(1.5, base.numeric_types)
     assert isinstance("a", base.string_types)
-    assert base.py_str(b"abc") == "abc" and base._as_list(1) == [1] and base._as_list((1, 2)) == (1, 2)
+    assert (
+        base.py_str(b"abc") == "abc" and base._as_list(1) == [1] and base._as_list((1, 2)) == (1, 2)
+    )
     with mx.config.scope(data_home=str(tmp_path)):
         assert base.data_dir() == str(tmp_path)
 

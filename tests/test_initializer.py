@@ -118,7 +118,9 @@ def test_fused_vector_fills_each_piece():
     assert arr.asnumpy().tolist() == [1] * 24 + [0] * 16 + [1] * 8 + [0] * 8
 
 
-@pytest.mark.parametrize("init", [mx.init.Xavier(), mx.init.MSRAPrelu(), mx.init.Normal(0.1), mx.init.Uniform(0.1)])
+@pytest.mark.parametrize(
+    "init", [mx.init.Xavier(), mx.init.MSRAPrelu(), mx.init.Normal(0.1), mx.init.Uniform(0.1)]
+)
 def test_arrays_of_bfloat16_get_the_rounded_numbers_of_float32(init):
     net = mx.gluon.nn.Dense(64, use_bias=False)
     net.cast("bfloat16")

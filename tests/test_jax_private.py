@@ -16,11 +16,13 @@ ROOT = Path(__file__).parents[1]
 def test_this_jax_has_them_all():
     assert _jax_private.lost() == {}
     assert mx.runtime.Features().is_enabled("JAX_PRIVATE_NAMES")
-    assert _jax_private.described().endswith(f"has all {len(_jax_private.NAMES)} private names that mxjax looks for.")
+    assert _jax_private.described().endswith(
+        f"has all {len(_jax_private.NAMES)} private names that mxjax looks for."
+    )
 
 
 #: A process in which `find` comes to no module of JAX's, through the wings.
-WITHOUT = '''
+WITHOUT = """
 import importlib, sys
 
 plain = importlib.import_module
@@ -90,13 +92,15 @@ try:
 except mx.MXNetError as error:
     print("support.md" in str(error))
 mx.waitall()
-'''
+"""
 
 
 def test_everything_works_without_them(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXJAX_CACHE_DIR": str(tmp_path / "kept")}
     command = [sys.executable, "-W", "ignore", "-c", WITHOUT, str(tmp_path / "x.npy")]
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split("\n")[:-1] == [
         "[[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]",

@@ -31,12 +31,21 @@ def test_what_it_does_not_know_fails(capsys, arguments, status):
 
 @pytest.mark.parametrize(
     ("asked", "version"),
-    [("1.9.1", "1.9.1"), ("1.9", "1.9.1"), ("1.6.0", "1.9.1"), ("1", "1.9.1"), ("2.0.0b1", "2.0.0")],
+    [
+        ("1.9.1", "1.9.1"),
+        ("1.9", "1.9.1"),
+        ("1.6.0", "1.9.1"),
+        ("1", "1.9.1"),
+        ("2.0.0b1", "2.0.0"),
+    ],
 )
 def test_a_release_stands_for_its_generation(tmp_path, asked, version):
     (tmp_path / "program.py").write_text("import mxnet\nprint(mxnet.__version__)\n")
     command = [sys.executable, "-m", "mxjax", "--as", asked, str(tmp_path / "program.py")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == version
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        == version
+    )
 
 
 @pytest.mark.parametrize("asked", ["3.0", "0.12", "1.9.1.2.3", "one", "1.x"])

@@ -23,7 +23,10 @@ def test_arrays_and_shapes_are_modes_of_the_thread():
     assert mx.is_np_array() and mx.is_np_shape()
     mx.npx.reset_np()
     assert not mx.is_np_array() and not mx.is_np_shape()
-    assert in_a_thread(lambda: (mx.is_np_array(), mx.is_np_shape())) == (False, False)  # as in 2.0.0b1
+    assert in_a_thread(lambda: (mx.is_np_array(), mx.is_np_shape())) == (
+        False,
+        False,
+    )  # as in 2.0.0b1
     mx.npx.set_np()
     assert mx.is_np_array() and mx.is_np_shape()
 
@@ -69,7 +72,10 @@ def test_decorators_of_functions_and_classes():
 
     assert Both().bound(3) == ((True, True), 3) and Both().static(3) == Both.static(3) == 3
     assert Both().made == Both().now() == (True, True)
-    assert mx.use_np_shape(seen)() == (False, True) and mx.util.use_np_array(seen)() == (True, False)
+    assert mx.use_np_shape(seen)() == (False, True) and mx.util.use_np_array(seen)() == (
+        True,
+        False,
+    )
     assert seen() == (False, False)
     with pytest.raises(TypeError, match="a function or a class"):
         mx.use_np(3)

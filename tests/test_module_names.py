@@ -63,7 +63,9 @@ def test_a_name_is_only_where_mxnet_has_it():
 
 @pytest.mark.parametrize("name", ["_LIB", "c2pyerror", "_init_op_module"])
 def test_what_is_left_out_says_what_serves_instead(name):
-    with pytest.raises(AttributeError, match=rf"mxjax.base.{name} is not here, on purpose .docs/exclusions.md.: "):
+    with pytest.raises(
+        AttributeError, match=rf"mxjax.base.{name} is not here, on purpose .docs/exclusions.md.: "
+    ):
         getattr(mx.base, name)
     why = _left_out.why_excluded(name)
     done = subprocess.run(
@@ -88,7 +90,9 @@ def test_what_is_left_out_is_not_there():
                     here = importlib.import_module(f"mxjax.{module}".rstrip("."))
                 except ImportError:
                     continue
-                assert not hasattr(here, name), f"{module}.{name} is there now: take it out of EXCLUDED"
+                assert not hasattr(here, name), (
+                    f"{module}.{name} is there now: take it out of EXCLUDED"
+                )
 
 
 def test_an_import_reads_no_table():

@@ -11,7 +11,9 @@ import mxjax as mx
 RECORDED = json.loads((Path(__file__).parent / "data" / "mxnet1_training.json").read_text())
 
 
-@pytest.mark.parametrize("case", RECORDED["lbsgd"], ids=lambda c: c["kwargs"].get("warmup_strategy", "linear"))
+@pytest.mark.parametrize(
+    "case", RECORDED["lbsgd"], ids=lambda c: c["kwargs"].get("warmup_strategy", "linear")
+)
 def test_large_batch_sgd(case):
     rng = onp.random.RandomState(7)
     updater = mx.optimizer.get_updater(mx.optimizer.create("lbsgd", **case["kwargs"]))
@@ -49,12 +51,18 @@ def test_optimizers_as_they_were(mxnet1):
         for _ in range(6):
             updater(0, mx.nd.array(rng.uniform(-2, 2, (3, 4))), weight)
         onp.testing.assert_allclose(
-            weight.asnumpy().ravel(), case["weight"], rtol=2e-5, atol=2e-6, err_msg=f"{case['name']} {case['kwargs']}"
+            weight.asnumpy().ravel(),
+            case["weight"],
+            rtol=2e-5,
+            atol=2e-6,
+            err_msg=f"{case['name']} {case['kwargs']}",
         )
 
 
 def test_rmsprop_with_small_gradients_and_its_old_names(mxnet1):
-    updater = mx.optimizer.get_updater(mx.optimizer.create("rmsprop", learning_rate=0.1, rescale_grad=0.25, gamma1=0.9))
+    updater = mx.optimizer.get_updater(
+        mx.optimizer.create("rmsprop", learning_rate=0.1, rescale_grad=0.25, gamma1=0.9)
+    )
     weight = mx.nd.array([0.5, -0.3])
     for want in ([0.18377861, 0.01620242], [-0.04563469, 0.24560846]):
         updater(0, mx.nd.array([0.2, -0.1]), weight)
@@ -62,7 +70,10 @@ def test_rmsprop_with_small_gradients_and_its_old_names(mxnet1):
 
 
 def test_a_learning_rate_that_is_not_given_is_the_schedulers(mxnet1):
-    assert mx.optimizer.SGD(lr_scheduler=mx.lr_scheduler.FactorScheduler(5, base_lr=0.3)).learning_rate == 0.3
+    assert (
+        mx.optimizer.SGD(lr_scheduler=mx.lr_scheduler.FactorScheduler(5, base_lr=0.3)).learning_rate
+        == 0.3
+    )
     assert mx.optimizer.SGD().learning_rate == 0.01 and mx.optimizer.SGD(0.5).learning_rate == 0.5
     assert mx.optimizer.SGD().lazy_update and not mx.optimizer.SGD(multi_precision=True).lazy_update
 
@@ -71,10 +82,14 @@ def test_losses_as_they_were(mxnet1):
     for case in RECORDED["losses"]:
         rng = onp.random.RandomState(5)
         one, other = rng.uniform(0.1, 0.9, (4, 5)), rng.uniform(0.1, 3, (4, 5))
-        given = [one, other, onp.sign(rng.uniform(-1, 1, 4))][: 3 if case["name"] == "CosineEmbeddingLoss" else 2]
+        given = [one, other, onp.sign(rng.uniform(-1, 1, 4))][
+            : 3 if case["name"] == "CosineEmbeddingLoss" else 2
+        ]
         got = getattr(mx.gluon.loss, case["name"])(**case["kwargs"])(*map(mx.nd.array, given))
         assert list(got.shape) == case["shape"]
-        onp.testing.assert_allclose(got.asnumpy().ravel(), case["values"], rtol=2e-5, atol=1e-6, err_msg=case["name"])
+        onp.testing.assert_allclose(
+            got.asnumpy().ravel(), case["values"], rtol=2e-5, atol=1e-6, err_msg=case["name"]
+        )
 
 
 @pytest.mark.parametrize("case", RECORDED["fused_rnn"], ids=lambda c: c["mode"])
@@ -161,7 +176,9 @@ def test_metrics_with_a_list_of_sums():
                 self.num_inst[i] += 1
 
         def get(self):
-            return ["one", "two"], [s / n for s, n in zip(self.sum_metric, self.num_inst, strict=True)]
+            return ["one", "two"], [
+                s / n for s, n in zip(self.sum_metric, self.num_inst, strict=True)
+            ]
 
     m = Tasks()
     m.update([], [])

@@ -13,7 +13,11 @@ from mxjax.gluon.block import _block_scope
 def test_names_are_counted_by_hint():
     with mx.name.NameManager() as names:
         assert mx.name.current() is names
-        assert [names.get(None, "fc"), names.get(None, "fc"), names.get(None, "conv")] == ["fc0", "fc1", "conv0"]
+        assert [names.get(None, "fc"), names.get(None, "fc"), names.get(None, "conv")] == [
+            "fc0",
+            "fc1",
+            "conv0",
+        ]
         assert names.get("mine", "fc") == "mine" and names.get("", "fc") == "fc2"
 
 

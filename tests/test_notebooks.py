@@ -40,8 +40,12 @@ def test_it_needs_an_installed_mxjax_alone_and_the_extras_that_it_names(path):
         brought += project["optional-dependencies"][extra]
     names = {re.match(r"[\w-]+", one)[0].lower() for one in brought}
     modules = {"scikit-learn": "sklearn", "pillow": "PIL"}
-    there = {modules.get(name, name) for name in names} | sys.stdlib_module_names | {"mxjax", "mxnet"}
-    there |= {Path(name).stem for name in re.findall(r'Path\("(\w+\.py)"\)\.write_text', code)}  # what it writes itself
+    there = (
+        {modules.get(name, name) for name in names} | sys.stdlib_module_names | {"mxjax", "mxnet"}
+    )
+    there |= {
+        Path(name).stem for name in re.findall(r'Path\("(\w+\.py)"\)\.write_text', code)
+    }  # what it writes itself
     assert set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.M)) <= there
     assert not re.search(r"\btests/|\bbenchmarks/|__file__|\.\./", code)
 
@@ -51,7 +55,14 @@ def test_what_a_notebook_carries_is_what_mxnet_wrote():
     cells = json.loads((ROOT / "notebooks" / "05_old_code.ipynb").read_text())["cells"]
     (source,) = ["".join(c["source"]) for c in cells if "archive = " in "".join(c["source"])]
     packed = zipfile.ZipFile(io.BytesIO(base64.b64decode(source.split('"""')[1])))
-    assert sorted(packed.namelist()) == ["conv-0003.params", "conv-symbol.json", "conv.expected.npz"]
+    assert sorted(packed.namelist()) == [
+        "conv-0003.params",
+        "conv-symbol.json",
+        "conv.expected.npz",
+    ]
     for name in packed.namelist():
-        assert packed.read(name) == (ROOT / "tests" / "data" / "formats" / "mxnet191" / name).read_bytes()
+        assert (
+            packed.read(name)
+            == (ROOT / "tests" / "data" / "formats" / "mxnet191" / name).read_bytes()
+        )
     assert not any("__file__" in "".join(c["source"]) for c in cells)

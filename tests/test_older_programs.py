@@ -42,9 +42,14 @@ def test_gradients_of_what_is_read_otherwise_too_are_dense():
 
 
 def test_debug_str():
-    bound = mx.sym.FullyConnected(mx.sym.var("a"), num_hidden=2, name="fc").simple_bind(mx.cpu(), a=(1, 2))
+    bound = mx.sym.FullyConnected(mx.sym.var("a"), num_hidden=2, name="fc").simple_bind(
+        mx.cpu(), a=(1, 2)
+    )
     text = bound.debug_str()
-    assert text.startswith("Symbol Outputs:\n\toutput[0]=fc(0)\n") and "Op:FullyConnected, Name=fc" in text
+    assert (
+        text.startswith("Symbol Outputs:\n\toutput[0]=fc(0)\n")
+        and "Op:FullyConnected, Name=fc" in text
+    )
     assert text.splitlines()[-1].startswith("Total 0.0001 MB")  # 16 numbers of 4 bytes
 
 
@@ -61,7 +66,10 @@ def heard():
 
 
 def test_hooks_on_operators_hear_bytes(mxnet1):
-    assert heard() == [(b"net_dense0_fwd_output", b"FullyConnected"), (b"net_relu0_fwd_output", b"Activation")]
+    assert heard() == [
+        (b"net_dense0_fwd_output", b"FullyConnected"),
+        (b"net_relu0_fwd_output", b"Activation"),
+    ]
 
 
 def test_hooks_on_operators_hear_texts_of_mxnet_2():
@@ -77,7 +85,9 @@ def test_the_state_of_rmsprop_is_a_tuple(mxnet1):
     updater = mx.optimizer.get_updater(mx.optimizer.RMSProp(learning_rate=0.1))
     weight = mx.nd.ones((2,))
     updater(0, mx.nd.ones((2,)), weight)
-    np.testing.assert_allclose(weight.asnumpy(), [0.6837722] * 2, rtol=1e-6)  # 1 - 0.1 / sqrt(0.1 + 1e-8)
+    np.testing.assert_allclose(
+        weight.asnumpy(), [0.6837722] * 2, rtol=1e-6
+    )  # 1 - 0.1 / sqrt(0.1 + 1e-8)
     other = mx.optimizer.get_updater(mx.optimizer.RMSProp(learning_rate=0.1))
     other.set_states(updater.get_states())
     assert type(other.states[0]) is tuple
@@ -95,7 +105,9 @@ def test_optimizers_are_compared_by_either_signature():
     mx.test_utils.compare_optimizer(*both(), shape=[(3, 4), (2,)], dtype="float32", ntensors=2)
     mx.test_utils.compare_optimizer(*both(), [(3, 4), (2,)], "float32")
     with pytest.raises(AssertionError):
-        mx.test_utils.compare_optimizer(both()[0], mx.optimizer.SGD(learning_rate=0.3), (3, 4), "float32")
+        mx.test_utils.compare_optimizer(
+            both()[0], mx.optimizer.SGD(learning_rate=0.3), (3, 4), "float32"
+        )
 
 
 #: How many records each part of 40 has, and its first: by the index all but the last are equal, else by bytes.
@@ -121,7 +133,12 @@ def test_parts_of_records(tmp_path):
         for k in range(parts):
             index = {"path_imgidx": f"{path}.idx"} if indexed else {}
             batches = mx.io.ImageRecordIter(
-                path_imgrec=f"{path}.rec", data_shape=(3, 8, 8), batch_size=1, num_parts=parts, part_index=k, **index
+                path_imgrec=f"{path}.rec",
+                data_shape=(3, 8, 8),
+                batch_size=1,
+                num_parts=parts,
+                part_index=k,
+                **index,
             )
             labels = [int(batch.label[0].asnumpy()[0]) for batch in batches]
             found.append((len(labels), labels[0]))
@@ -139,7 +156,9 @@ def test_foreach_over_numbers_gives_rows_of_one(mxnet1):
     bound = both.bind(mx.cpu(), {"d": mx.nd.arange(3), "s": mx.nd.array([2.0])}, args_grad=grads)
     bound.forward(is_train=True)
     bound.backward([mx.nd.ones((3, 1)), mx.nd.ones(1)])
-    assert bound.outputs[0].asnumpy().tolist() == [[0], [4], [16]] and bound.outputs[1].asnumpy().tolist() == [16]
+    assert bound.outputs[0].asnumpy().tolist() == [[0], [4], [16]] and bound.outputs[
+        1
+    ].asnumpy().tolist() == [16]
     assert grads["d"].asnumpy().tolist() == [2, 4, 8] and grads["s"].asnumpy().tolist() == [18]
 
     class Looped(nn.HybridBlock):
@@ -185,14 +204,19 @@ def test_a_deformable_convolution_says_what_is_not_as_usual(mxnet1):
     assert repr(layer(4, kernel_size=(3, 3), **unlike)).removeprefix("DeformableConvolution") == (
         "(None -> 4, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), dilation=(2, 2), bias=False)"
     )
-    assert repr(layer(4, kernel_size=(3, 3))) == "DeformableConvolution(None -> 4, kernel_size=(3, 3), stride=(1, 1))"
+    assert (
+        repr(layer(4, kernel_size=(3, 3)))
+        == "DeformableConvolution(None -> 4, kernel_size=(3, 3), stride=(1, 1))"
+    )
 
 
 def test_the_store_updates_what_several_devices_train():
     data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
     found = {}
     for devices in (1, 2):
-        module = mx.mod.Module(mx.sym.SoftmaxOutput(data, name="softmax"), context=[mx.cpu(k) for k in range(devices)])
+        module = mx.mod.Module(
+            mx.sym.SoftmaxOutput(data, name="softmax"), context=[mx.cpu(k) for k in range(devices)]
+        )
         module.bind([("data", (4, 3))], [("softmax_label", (4,))])
         module.init_params(mx.init.One())
         module.init_optimizer(optimizer_params={"learning_rate": 0.5, "momentum": 0.9})
@@ -202,11 +226,15 @@ def test_the_store_updates_what_several_devices_train():
 
 def test_rmsprop_by_its_older_names():
     w, g, n = mx.nd.ones(2), mx.nd.ones(2), mx.nd.zeros(2)
-    np.testing.assert_allclose(mx.nd.rmsprop_update(w, g, n, lr=0.1, gamma1=0.9).asnumpy(), 0.68377227, rtol=1e-6)
+    np.testing.assert_allclose(
+        mx.nd.rmsprop_update(w, g, n, lr=0.1, gamma1=0.9).asnumpy(), 0.68377227, rtol=1e-6
+    )
     states = [mx.nd.zeros(2) for _ in range(3)]
     new = mx.nd.rmspropalex_update(w, g, *states, lr=0.1, gamma1=0.9, gamma2=0.8)
     np.testing.assert_allclose(new.asnumpy(), 0.6666667, rtol=1e-6)
-    made = mx.sym.rmsprop_update(mx.sym.var("w"), mx.sym.var("g"), mx.sym.var("n"), lr=0.1, gamma1=0.9, name="r")
+    made = mx.sym.rmsprop_update(
+        mx.sym.var("w"), mx.sym.var("g"), mx.sym.var("n"), lr=0.1, gamma1=0.9, name="r"
+    )
     assert made.attr_dict()["r"]["rho"] == "0.9"
 
 
@@ -237,7 +265,10 @@ def test_blocks_show_their_attributes(mxnet1):
     with mx.util.np_shape(False):
         assert repr(Branches()) == "Branches(\n  (a): Dense(None -> 3, linear)\n)"
     with mx.util.np_shape(True):
-        assert repr(Longer()) == "Longer(\n  (a): Dense(-1 -> 3, linear)\n  (1): Dense(-1 -> 5, linear)\n)"
+        assert (
+            repr(Longer())
+            == "Longer(\n  (a): Dense(-1 -> 3, linear)\n  (1): Dense(-1 -> 5, linear)\n)"
+        )
 
 
 def test_the_default_context_is_set_by_its_older_names():

@@ -65,7 +65,13 @@ def test_a_trainer_that_sums_gradients_itself(kvstore):
 
     net = gluon.nn.Dense(1, in_units=2, use_bias=False)
     net.initialize("ones")
-    trainer = Between(net.collect_params(), "sgd", {"learning_rate": 0.25}, kvstore=kvstore, update_on_kvstore=False)
+    trainer = Between(
+        net.collect_params(),
+        "sgd",
+        {"learning_rate": 0.25},
+        kvstore=kvstore,
+        update_on_kvstore=False,
+    )
     for wanted in ([0.5, 0.5], [0, 0]):
         with autograd.record():
             loss = net(mx.np.ones((4, 2))).sum()

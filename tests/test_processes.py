@@ -59,7 +59,10 @@ def main(kind):
 if __name__ == "__main__":
     print(main(sys.argv[1]))
 """
-TRAINED = [("1.9.1", 72, 144), ("1.9.1", 288, 576)]  # (2 * (1 + 2 + 3) ** 2, 2 * 2 * 6 * (1 + 2 + 3)), and twice that
+TRAINED = [
+    ("1.9.1", 72, 144),
+    ("1.9.1", 288, 576),
+]  # (2 * (1 + 2 + 3) ** 2, 2 * 2 * 6 * (1 + 2 + 3)), and twice that
 
 
 def run(tmp_path, kind, version="1.9"):
@@ -105,7 +108,9 @@ def test_workers_have_the_modes_of_the_thread_that_iterates(tmp_path, version):
     assert run(tmp_path, "modes", version) == str([on, on, off, off])
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork"
+)
 def test_a_child_that_is_forked_after_work_computes_by_numpy(tmp_path):
     """XLA's threads are not in it: a program would wait for ever."""
     drawn = [(True, 21168), (True, 42336)]  # n * 14 * 14 * 4 sums of 27 ones

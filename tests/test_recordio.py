@@ -36,7 +36,9 @@ def indexed(tmp_path):
 
 
 def test_magic_numbers_within_records_as_mxnet_writes_them(tmp_path):
-    expected = [bytes.fromhex(each) for each in json.loads((DATA / "magic.expected.json").read_text())]
+    expected = [
+        bytes.fromhex(each) for each in json.loads((DATA / "magic.expected.json").read_text())
+    ]
     assert records(DATA / "magic.rec") == expected
     with recordio.MXRecordIO(tmp_path / "again.rec", "w") as writer:
         for each in expected:
@@ -77,7 +79,10 @@ def test_pickled_readers_go_on_where_they_were(indexed):
     twin = pickle.loads(pickle.dumps(reader))
     assert twin.read() == reader.read() == b"1"
     assert twin.read_idx(9) == b"9" * 9
-    with pytest.raises(TypeError, match="pickled"), recordio.MXRecordIO(indexed[1] + "2", "w") as writer:
+    with (
+        pytest.raises(TypeError, match="pickled"),
+        recordio.MXRecordIO(indexed[1] + "2", "w") as writer,
+    ):
         pickle.dumps(writer)
 
 
@@ -180,7 +185,13 @@ def test_mutated_files_do_no_harm(tmp_path):
 
 def test_headers():
     whole = recordio.pack((5, 2.5, 7, 9), b"rest")
-    assert whole == np.uint32(0).tobytes() + np.float32(2.5).tobytes() + np.uint64([7, 9]).tobytes() + b"rest"
+    assert (
+        whole
+        == np.uint32(0).tobytes()
+        + np.float32(2.5).tobytes()
+        + np.uint64([7, 9]).tobytes()
+        + b"rest"
+    )
     assert recordio.unpack(whole) == (recordio.IRHeader(0, 2.5, 7, 9), b"rest")
     header, rest = recordio.unpack(recordio.pack((0, np.arange(3), 1, 0), b"xy"))
     assert (header.flag, header.label.tolist(), rest) == (3, [0.0, 1.0, 2.0], b"xy")

@@ -77,7 +77,9 @@ def test_loggers(tmp_path, capfd):
     from mxjax import log
 
     shown = log.get_logger("mxjax.test.shown", level=log.INFO)
-    assert log.get_logger("mxjax.test.shown", level=log.ERROR) is shown and shown.level == logging.INFO
+    assert (
+        log.get_logger("mxjax.test.shown", level=log.ERROR) is shown and shown.level == logging.INFO
+    )
     shown.propagate = False
     shown.info("words")
     shown.debug("not shown")
@@ -100,7 +102,10 @@ def test_loggers(tmp_path, capfd):
 def test_arrays_are_exchanged():
     from mxjax import dlpack
 
-    assert dlpack.DLDeviceType(2) is dlpack.DLDeviceType.DLGPU and int(dlpack.DLDeviceType.DLEXTDEV) == 12
+    assert (
+        dlpack.DLDeviceType(2) is dlpack.DLDeviceType.DLGPU
+        and int(dlpack.DLDeviceType.DLEXTDEV) == 12
+    )
     take = dlpack.ndarray_from_dlpack(mx.nd.NDArray)
     for maker in (dlpack.ndarray_to_dlpack_for_read(), dlpack.ndarray_to_dlpack_for_write()):
         got = take(maker(mx.nd.array([1, 2])))

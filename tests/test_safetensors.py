@@ -29,11 +29,26 @@ def test_reads_the_format():
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+    "dtype",
+    [
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    ],
 )
 def test_dtypes_and_shapes(tmp_path, dtype):
     rng = np.random.RandomState(0)
-    arrays = {f"x{k}": mx.np.array(rng.uniform(0, 3, s), dtype=dtype) for k, s in enumerate([(), (3,), (2, 3), (0, 2)])}
+    arrays = {
+        f"x{k}": mx.np.array(rng.uniform(0, 3, s), dtype=dtype)
+        for k, s in enumerate([(), (3,), (2, 3), (0, 2)])
+    }
     raw = b"".join(safetensors.pack({k: a.asnumpy() for k, a in arrays.items()}))
     assert (len(raw) - sum(a.asnumpy().nbytes for a in arrays.values())) % 8 == 0
     for name, a in safetensors.unpack(raw).items():
@@ -49,7 +64,10 @@ def test_its_own_package_agrees(tmp_path):
         "n": np.int64([7]),
     }
     raw = b"".join(safetensors.pack(arrays, {"by": "us"}))
-    for there, here in ((theirs.load(raw), arrays), (arrays, safetensors.unpack(theirs.save(arrays)))):
+    for there, here in (
+        (theirs.load(raw), arrays),
+        (arrays, safetensors.unpack(theirs.save(arrays))),
+    ):
         assert there.keys() == here.keys()
         for k in here:
             np.testing.assert_array_equal(there[k], here[k])
@@ -65,7 +83,9 @@ def test_parameters_of_a_network(tmp_path):
     other.add(mx.gluon.nn.Dense(3), mx.gluon.nn.BatchNorm())
     other.load_parameters(tmp_path / "net.safetensors")
     for name, p in net.collect_params().items():
-        np.testing.assert_array_equal(p.data().asnumpy(), other.collect_params()[name].data().asnumpy())
+        np.testing.assert_array_equal(
+            p.data().asnumpy(), other.collect_params()[name].data().asnumpy()
+        )
     assert set(mx.npx.load(tmp_path / "net.safetensors")) == set(net.collect_params())
 
 
@@ -83,8 +103,14 @@ def test_parameters_of_a_network(tmp_path):
         (packed({"a": {"dtype": "F64", "shape": [-2], "data_offsets": [0, 16]}}), "shape"),
         (packed({"a": {"dtype": "F64", "shape": [1 << 62], "data_offsets": [0, 16]}}), "shape"),
         (packed({"a": {"dtype": "F64", "shape": [2], "data_offsets": [0, 24]}}), "16 bytes"),
-        (packed({"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}), "belong to no array"),
-        (packed({**HEAD, "c": {"dtype": "F64", "shape": [1], "data_offsets": [4, 12]}}), "is expected"),
+        (
+            packed({"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}),
+            "belong to no array",
+        ),
+        (
+            packed({**HEAD, "c": {"dtype": "F64", "shape": [1], "data_offsets": [4, 12]}}),
+            "is expected",
+        ),
         (packed(HEAD, BODY[:-1]), "of 15"),
     ],
 )

@@ -105,7 +105,9 @@ def test_figures_and_names_are_those_of_the_source():
     assert hugging_face.LARGEST == 64 << 30 and "at most 64 GiB" in TEXT
     assert unpacking.LARGEST == 16 << 30 and "at most 16 GiB" in TEXT
     known = {option for rows in vision._DESCRIBING.values() for option in rows}
-    assert known == set(re.findall(r"`(\w+)`", TEXT.split("and the numbers ")[1].split(" within bounds")[0]))
+    assert known == set(
+        re.findall(r"`(\w+)`", TEXT.split("and the numbers ")[1].split(" within bounds")[0])
+    )
     wanted = re.search(r'"onnx>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
     assert f"onnx\n  {wanted} or newer" in TEXT
 

@@ -58,7 +58,13 @@ def test_sparse_arrays(version, tmp_path):
     want = expected(version, "nd_sparse")
     path = FILES / version / "nd_sparse.params"
     got = mx.nd.load(str(path))
-    stypes = {"rs": "row_sparse", "csr": "csr", "dense": "default", "zero_rs": "row_sparse", "zero_csr": "csr"}
+    stypes = {
+        "rs": "row_sparse",
+        "csr": "csr",
+        "dense": "default",
+        "zero_rs": "row_sparse",
+        "zero_csr": "csr",
+    }
     assert {k: a.stype for k, a in got.items()} == stypes
     for k in got:
         agree(got[k], want[k])

@@ -25,7 +25,11 @@ SGD = {"learning_rate": 0.1, "momentum": 0.9}
 
 def _net(device: Any = None, hybrid: bool = True) -> nn.HybridSequential:
     net = nn.HybridSequential()
-    net.add(nn.Dense(8, in_units=6, activation="relu"), nn.BatchNorm(in_channels=8), nn.Dense(4, in_units=8))
+    net.add(
+        nn.Dense(8, in_units=6, activation="relu"),
+        nn.BatchNorm(in_channels=8),
+        nn.Dense(4, in_units=8),
+    )
     net.initialize(device=device)
     values = np.random.RandomState(9)
     for name, p in net.collect_params().items():
@@ -36,7 +40,9 @@ def _net(device: Any = None, hybrid: bool = True) -> nn.HybridSequential:
     return net
 
 
-def _train(net: Any, trainer: Any, data: Any, label: Any) -> tuple[list[float], list[dict[str, Any]]]:
+def _train(
+    net: Any, trainer: Any, data: Any, label: Any
+) -> tuple[list[float], list[dict[str, Any]]]:
     losses, counts = [], []
     for _ in range(STEPS):
         mx.engine.reset()
@@ -119,7 +125,9 @@ def test_lists_of_devices_and_a_mesh_give_the_same_losses() -> None:
         net.initialize(device=where)
         net.weight.set_data(mx.np.array(np.random.RandomState(9).randn(4, 6).astype("float32")))
         net.hybridize()
-        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+        trainer = gluon.Trainer(
+            net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}
+        )
         losses = []
         for _ in range(3):
             data = gluon.utils.split_and_load(DATA, where)
@@ -170,7 +178,11 @@ def _steps(root: Any) -> list[Any]:
 
 def test_arrays() -> None:
     mesh = mx.mesh(data=2, model=2)
-    assert (mesh.shape, mesh.size, repr(mesh)) == ({"data": 2, "model": 2}, 4, "mesh(data=2, model=2)")
+    assert (mesh.shape, mesh.size, repr(mesh)) == (
+        {"data": 2, "model": 2},
+        4,
+        "mesh(data=2, model=2)",
+    )
     x = mesh.put(np.arange(24).reshape(4, 6), ("data", "model"))
     assert x.device is mesh and x.jax.sharding.shard_shape((4, 6)) == (2, 3)
     y = mx.np.ones((4, 6), device=mesh)
@@ -264,7 +276,10 @@ def test_shapes_that_are_not_known_yet() -> None:
     net.hybridize()
     assert net(mesh.split(DATA)).shape == (BATCH, 4)
     assert net[0].weight.data().jax.sharding.shard_shape((8, 6)) == (4, 6)
-    assert net[1].weight.data().jax.sharding.is_fully_replicated and net[1].weight.data().device is mesh
+    assert (
+        net[1].weight.data().jax.sharding.is_fully_replicated
+        and net[1].weight.data().device is mesh
+    )
     late = nn.Dense(4)
     late.initialize()
     trainer = gluon.Trainer(late.collect_params(), "sgd", kvstore=mesh)
@@ -307,7 +322,11 @@ def test_states_of_whole_weights_can_be_cut() -> None:
     loss.backward()
     plain.step(1)
     assert net.weight.data().jax.sharding.is_fully_replicated
-    cut = {leaf.jax.sharding.shard_shape(leaf.shape) for s in plain._updaters[0].states.values() for leaf in s}
+    cut = {
+        leaf.jax.sharding.shard_shape(leaf.shape)
+        for s in plain._updaters[0].states.values()
+        for leaf in s
+    }
     assert cut == {(2, 6), (2,)}
 
 
@@ -320,7 +339,10 @@ def test_states_of_whole_weights_can_be_cut() -> None:
         (lambda: mx.mesh(data=2).put(np.ones(4), "dta"), "no axis 'dta'.*data"),
         (lambda: mx.mesh(data=2).put(np.ones(3), "data"), "3 is not divisible by 2"),
         (lambda: mx.mesh(data=2).put(np.ones(4), ("data", None)), "2 entries"),
-        (lambda: _net().shard(mx.mesh(data=2), {"9.weight": "data"}), "no parameter is called '9.weight'"),
+        (
+            lambda: _net().shard(mx.mesh(data=2), {"9.weight": "data"}),
+            "no parameter is called '9.weight'",
+        ),
         (lambda: _net().shard(mx.mesh(data=2), "fdsp"), "'fsdp'"),
         (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "not initialized"),
     ],

@@ -18,7 +18,9 @@ SHIM = Path(__file__).parents[1] / "shim"
 def run(code, *paths, **variables):
     where = ":".join(map(str, (*paths, SHIM, SHIM.parent)))
     environment = settings.child_environment(PYTHONPATH=where, **variables)
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
 
 
 def test_mxnet_is_mxjax():
@@ -33,15 +35,25 @@ def test_it_refuses_beside_a_real_mxnet(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mxnet-cu112\nVersion: 1.9.1\n")
     (info / "top_level.txt").write_text("mxnet\n")
     done = run("import mxnet", tmp_path)
-    assert "pip uninstall mxjax-as-mxnet mxnet-cu112" in done.stderr and "ImportError" in done.stderr
+    assert (
+        "pip uninstall mxjax-as-mxnet mxnet-cu112" in done.stderr and "ImportError" in done.stderr
+    )
 
 
 def test_it_has_the_version_of_mxjax():
     project = tomllib.loads((SHIM / "pyproject.toml").read_text())["project"]
-    assert project["version"] == __version__ and project["dependencies"] == [f"mxjax>={__version__}"]
+    assert project["version"] == __version__ and project["dependencies"] == [
+        f"mxjax>={__version__}"
+    ]
 
 
 def test_editors_are_told_names_that_are_there():
     tree = ast.parse((SHIM / "mxnet" / "__init__.pyi").read_text())
-    names = [a.asname for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names if a.asname]
+    names = [
+        a.asname
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for a in node.names
+        if a.asname
+    ]
     assert len(names) > 20 and not [name for name in names if not hasattr(mxjax, name)]

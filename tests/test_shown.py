@@ -76,7 +76,9 @@ def test_what_a_metric_has_measured_is_its_text():
     assert str(metric) == "EvalMetric: {'accuracy': 1.0}"
 
 
-@pytest.mark.parametrize("module", ["optimizer", "lr_scheduler", "gluon.metric", "initializer", "image"])
+@pytest.mark.parametrize(
+    "module", ["optimizer", "lr_scheduler", "gluon.metric", "initializer", "image"]
+)
 def test_no_address_is_printed(module):
     found = mx
     for part in module.split("."):
@@ -103,7 +105,9 @@ def test_the_class_s_own_default_counts():
         def __init__(self, rate=0.5, **kwargs):
             super().__init__(rate, **kwargs)
 
-    assert repr(Derived()) == "Derived()" and repr(Derived(0.1, size=2)) == "Derived(rate=0.1, size=2)"
+    assert (
+        repr(Derived()) == "Derived()" and repr(Derived(0.1, size=2)) == "Derived(rate=0.1, size=2)"
+    )
     assert list(arguments(Derived)) == ["rate", "size"]
 
 

@@ -233,7 +233,9 @@ def test_checks_of_generators_tell_right_from_wrong():
     assert len(tu.verify_generator(right, buckets, probs, 4000)) == 5
     with pytest.raises(MXNetAssertionError, match="fails the chi-square test"):
         tu.verify_generator(wrong, buckets, probs, 4000)
-    assert tu.chi_square_check(lambda n: rng.randint(0, 3, n), [0, 1, 2], [1 / 3] * 3, 3000)[0] > 1e-4
+    assert (
+        tu.chi_square_check(lambda n: rng.randint(0, 3, n), [0, 1, 2], [1 / 3] * 3, 3000)[0] > 1e-4
+    )
     assert tu.mean_check(right, 0, 3**-0.5, 4000) and not tu.mean_check(right, 0.1, 3**-0.5, 4000)
     assert tu.var_check(right, 3**-0.5, 4000) and not tu.var_check(right, 0.7, 4000)
     with pytest.raises(MXNetValueError, match="ascending"):
@@ -242,9 +244,13 @@ def test_checks_of_generators_tell_right_from_wrong():
 
 def test_optimizers_are_compared_with_their_states():
     shapes = [(2, 3), (4,)]
-    tu.compare_optimizer(mx.optimizer.create("adam"), mx.optimizer.create("adam"), shapes, "float32")
+    tu.compare_optimizer(
+        mx.optimizer.create("adam"), mx.optimizer.create("adam"), shapes, "float32"
+    )
     with pytest.raises(MXNetAssertionError):
-        tu.compare_optimizer(mx.optimizer.create("adam"), mx.optimizer.create("adam", beta1=0.8), shapes, "float32")
+        tu.compare_optimizer(
+            mx.optimizer.create("adam"), mx.optimizer.create("adam", beta1=0.8), shapes, "float32"
+        )
     noisy = [mx.optimizer.create("sgld", learning_rate=0.1) for _ in range(2)]
     tu.compare_optimizer_noise_seeded(*noisy, shapes, "float32", noise_seed=3)
     with pytest.raises(MXNetAssertionError):
@@ -295,7 +301,9 @@ def test_files_are_unpacked(tmp_path):
 
     (tmp_path / "origin.bz2").write_bytes(bz2.compress(b"words"))
     tu.get_bz2_data(str(tmp_path), "words.txt", "file:///nowhere", "origin.bz2")
-    assert (tmp_path / "words.txt").read_bytes() == b"words" and not (tmp_path / "origin.bz2").exists()
+    assert (tmp_path / "words.txt").read_bytes() == b"words" and not (
+        tmp_path / "origin.bz2"
+    ).exists()
     with zipfile.ZipFile(tmp_path / "source.zip", "w") as packed:
         packed.writestr("inside.txt", "text")
     target = tmp_path / "target"
@@ -336,22 +344,35 @@ def test_symbols_are_checked_against_values_gradients_and_differences():
     with pytest.raises(MXNetValueError, match="location must name"):
         tu.check_symbolic_forward(net, {"x": a}, [a])
     tu.check_symbolic_backward(net, [a, b], ones, {"x": b + np.exp(a), "y": a})
-    tu.check_symbolic_backward(net, [a, b], ones, [b + np.exp(a), a], grad_req={"x": "add", "y": "null"})
+    tu.check_symbolic_backward(
+        net, [a, b], ones, [b + np.exp(a), a], grad_req={"x": "add", "y": "null"}
+    )
     with pytest.raises(MXNetAssertionError, match="BACKWARD_x"):
         tu.check_symbolic_backward(net, [a, b], ones, {"x": b})
     tu.check_numeric_gradient(net, [a, b], numeric_eps=1e-3, rtol=1e-2)
-    tu.check_numeric_gradient(net, [a, b], numeric_eps=1e-3, rtol=1e-2, grad_nodes={"x": "add", "y": "null"})
-    with pytest.raises(MXNetAssertionError, match="NUMERICAL_x"):  # the gradient of BlockGrad is no derivative
-        tu.check_numeric_gradient(mx.sym.BlockGrad(x) * 1.0 + x * 0.5, {"x": a}, numeric_eps=1e-3, rtol=1e-2)
+    tu.check_numeric_gradient(
+        net, [a, b], numeric_eps=1e-3, rtol=1e-2, grad_nodes={"x": "add", "y": "null"}
+    )
+    with pytest.raises(
+        MXNetAssertionError, match="NUMERICAL_x"
+    ):  # the gradient of BlockGrad is no derivative
+        tu.check_numeric_gradient(
+            mx.sym.BlockGrad(x) * 1.0 + x * 0.5, {"x": a}, numeric_eps=1e-3, rtol=1e-2
+        )
     np.testing.assert_allclose(tu.simple_forward(net, x=a, y=b), a * b + np.exp(a), rtol=1e-5)
-    assert tu.same_symbol_structure(net, mx.sym.load_json(net.tojson())) and not tu.same_symbol_structure(net, x * y)
+    assert tu.same_symbol_structure(
+        net, mx.sym.load_json(net.tojson())
+    ) and not tu.same_symbol_structure(net, x * y)
     assert tu.check_speed(net, {"x": a, "y": b}, N=2) > 0
     assert tu.check_speed(net, N=2, typ="forward", x=(2,), y=(2,)) > 0
 
 
 def test_a_symbol_in_several_dtypes():
     net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=3, name="f")
-    where = [{"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}} for dtype in (np.float64, np.float32)]
+    where = [
+        {"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}}
+        for dtype in (np.float64, np.float32)
+    ]
     truth = tu.check_consistency(net, where)
     assert sorted(truth) == ["f_bias", "f_output", "f_weight", "x"]
     other = mx.sym.FullyConnected(mx.sym.var("x") * 2, num_hidden=3, name="f")

@@ -55,7 +55,12 @@ def test_rec2idx(tmp_path):
     done = run("rec2idx.py", tmp_path / "a.rec", tmp_path / "b.idx")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "b.idx").read_text() == (tmp_path / "a.idx").read_text()
-    assert recordio.MXIndexedRecordIO(str(tmp_path / "b.idx"), str(tmp_path / "a.rec"), "r").read_idx(3) == b"x" * 10
+    assert (
+        recordio.MXIndexedRecordIO(str(tmp_path / "b.idx"), str(tmp_path / "a.rec"), "r").read_idx(
+            3
+        )
+        == b"x" * 10
+    )
 
 
 def test_im2rec_has_its_own_options(tmp_path):
@@ -84,7 +89,9 @@ def test_launch_takes_mxnets_options(given, expected):
     assert launch.translated(given) == expected
 
 
-@pytest.mark.parametrize("given", [["-n2", "-H", "hosts", "a"], ["-n2", "--launcher", "yarn", "a"], ["-n2"]])
+@pytest.mark.parametrize(
+    "given", [["-n2", "-H", "hosts", "a"], ["-n2", "--launcher", "yarn", "a"], ["-n2"]]
+)
 def test_launch_says_what_to_do_instead(given, capsys):
     with pytest.raises(SystemExit):
         launch.translated(given)
@@ -93,5 +100,16 @@ def test_launch_says_what_to_do_instead(given, capsys):
 
 def test_launch_starts_processes_that_know_mxnet():
     code = "import mxnet, os; print(mxnet.__version__, os.environ['A'])"
-    done = run("launch.py", "-n", "1", "--launcher", "local", "--env-worker", "A:5", sys.executable, "-c", code)
+    done = run(
+        "launch.py",
+        "-n",
+        "1",
+        "--launcher",
+        "local",
+        "--env-worker",
+        "A:5",
+        sys.executable,
+        "-c",
+        code,
+    )
     assert done.stdout == "[0] 2.0.0 5\n", done.stderr

@@ -79,9 +79,7 @@ def history(optimizer, hybridize):
 
 @pytest.mark.programs
 @pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
-@pytest.mark.parametrize(
-    ("optimizer", "states"), [("sgd", 0), ("adam", 2)], ids=["sgd", "adam"]
-)
+@pytest.mark.parametrize(("optimizer", "states"), [("sgd", 0), ("adam", 2)], ids=["sgd", "adam"])
 def test_one_program_a_step_nothing_compiled_everything_donated(optimizer, states, hybridize):
     _, rates, stats, parameters = history(optimizer, hybridize)
     assert stats["programs"] == 100
@@ -146,7 +144,9 @@ def small_step():
 )
 def test_memory_stays_flat(steps):
     step = small_step()
-    for _ in range(1000):  # until it is a program: NumPy's arrays are not JAX's, and the compiler takes memory
+    for _ in range(
+        1000
+    ):  # until it is a program: NumPy's arrays are not JAX's, and the compiler takes memory
         step()
     mx.npx.waitall()
     gc.collect()

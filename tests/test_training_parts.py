@@ -108,6 +108,10 @@ def test_batches_of_a_file_like_hdf5():
     assert it.idx.tolist() != list(range(5)) or order
     for batch in it:
         data, label = batch.data[0].asnumpy(), batch.label[0].asnumpy()
-        np.testing.assert_array_equal(data, Dataset.rows[it.idx][it.cursor : it.cursor + 2][: len(data)]
-                                      if not batch.pad else Dataset.rows[np.r_[it.idx[4:], it.idx[:1]]])
+        np.testing.assert_array_equal(
+            data,
+            Dataset.rows[it.idx][it.cursor : it.cursor + 2][: len(data)]
+            if not batch.pad
+            else Dataset.rows[np.r_[it.idx[4:], it.idx[:1]]],
+        )
         assert len(label) == 2

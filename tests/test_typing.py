@@ -25,7 +25,11 @@ def test_programs_have_the_types_they_say():
 
 @pytest.mark.slow
 def test_they_have_for_a_strict_pyright_too():
-    own = [sys.executable, "-m", "pyright"] if importlib.util.find_spec("pyright") else [shutil.which("pyright")]
+    own = (
+        [sys.executable, "-m", "pyright"]
+        if importlib.util.find_spec("pyright")
+        else [shutil.which("pyright")]
+    )
     if own == [None]:
         pytest.skip("pyright is not installed: a program of Node.js, which no extra asks for")
     check(*own, "-p", str(ROOT / "tests" / "typing"), "--pythonpath", sys.executable)
@@ -33,6 +37,10 @@ def test_they_have_for_a_strict_pyright_too():
 
 def test_there_are_ten_programs_and_both_kinds_of_arrays():
     texts = [path.read_text() for path in PROGRAMS]
-    assert len(texts) >= 10 and all(text.count("\ndef ") + text.count("\nclass ") >= 2 for text in texts)
+    assert len(texts) >= 10 and all(
+        text.count("\ndef ") + text.count("\nclass ") >= 2 for text in texts
+    )
     assert sum(text.count("assert_type(") for text in texts) >= 40
-    assert any("np.ndarray" in text for text in texts) and any("nd.NDArray" in text for text in texts)
+    assert any("np.ndarray" in text for text in texts) and any(
+        "nd.NDArray" in text for text in texts
+    )

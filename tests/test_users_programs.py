@@ -38,7 +38,8 @@ def test_all_are_recorded():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in RECORDED]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in RECORDED],
 )
 def test_as_mxnet(name):
     found = losses(name in SLOW)[name]

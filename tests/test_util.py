@@ -43,7 +43,9 @@ def test_options_of_ufuncs():
         add(1, 2, casting="wild")
     with pytest.raises(TypeError, match="invalid keyword"):
         add(1, 2, axis=0)
-    assert util.np_ufunc_legal_option("dtype", "float32") and not util.np_ufunc_legal_option("dtype", "complex64")
+    assert util.np_ufunc_legal_option("dtype", "float32") and not util.np_ufunc_legal_option(
+        "dtype", "complex64"
+    )
     assert not util.np_ufunc_legal_option("subok", 1)
 
 

@@ -36,7 +36,9 @@ def network():
 
 def test_print_summary(capsys):
     mx.viz.print_summary(network(), {"data": (1, 3, 8, 8)}, line_length=80)
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == TABLE.splitlines()[1:]
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == TABLE.splitlines()[
+        1:
+    ]
     mx.viz.print_summary(network(), line_length=60)
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "(" in line]
     assert [row[:2] for row in rows[1:]] == [  # without shapes the biases are what is known
@@ -55,7 +57,9 @@ def test_plot_network():
     text = made.source
     assert "conv1_weight" not in text and "conv1 -> data" in text and "3x8x8 (float16)" in text
     shown = mx.viz.plot_network(network(), hide_weights=False).source
-    assert "conv1 -> conv1_weight" in shown and "conv1_weight [label=conv1" not in shown  # no look of its own
+    assert (
+        "conv1 -> conv1_weight" in shown and "conv1_weight [label=conv1" not in shown
+    )  # no look of its own
     again = mx.sym.FullyConnected(network(), num_hidden=2, name="fc1")
     with pytest.warns(RuntimeWarning, match="multiple variables with the same name.*fc1"):
         mx.viz.plot_network(again)

@@ -79,15 +79,27 @@ TYPES = {
 def tables() -> str:
     """The tables of the page."""
     lines = ["Bytes sent per device and step, in MiB (a ResNet-50's gradients: 97.5 MiB):", ""]
-    lines += ["| kvstore | " + " | ".join(f"{n} devices" for n in COUNTS) + " |", "|---|--:|--:|--:|"]
+    lines += [
+        "| kvstore | " + " | ".join(f"{n} devices" for n in COUNTS) + " |",
+        "|---|--:|--:|--:|",
+    ]
     for name, formula in TYPES.items():
         cells = " | ".join(f"{formula(n, RESNET50) / 2**20:,.1f}" for n in COUNTS)
         lines.append(f"| {name} | {cells} |")
-    lines += ["", "Messages around the ring per device and step, and bytes in each, by size of bucket:", ""]
-    lines += ["| bucket | " + " | ".join(f"{n} devices" for n in COUNTS) + " |", "|---|--:|--:|--:|"]
+    lines += [
+        "",
+        "Messages around the ring per device and step, and bytes in each, by size of bucket:",
+        "",
+    ]
+    lines += [
+        "| bucket | " + " | ".join(f"{n} devices" for n in COUNTS) + " |",
+        "|---|--:|--:|--:|",
+    ]
     for name, bucket in BUCKETS.items():
         count = math.ceil(RESNET50 / bucket)
-        parts = [f"{count * 2 * (n - 1):,} x {min(bucket, RESNET50) / n / 1024:,.1f} KiB" for n in COUNTS]
+        parts = [
+            f"{count * 2 * (n - 1):,} x {min(bucket, RESNET50) / n / 1024:,.1f} KiB" for n in COUNTS
+        ]
         lines.append(f"| {name} | " + " | ".join(parts) + " |")
     return "\n".join(lines)
 
@@ -174,7 +186,11 @@ def simulate_all(counts: tuple[int, ...] = (2, 4, 8, 16)) -> dict[int, dict[str,
         env = {**os.environ, "XLA_FLAGS": flags.strip()}
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])])
         done = subprocess.run(
-            [sys.executable, __file__, "--one", str(n)], env=env, capture_output=True, text=True, check=True
+            [sys.executable, __file__, "--one", str(n)],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         found[n] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
@@ -186,7 +202,9 @@ def main(arguments: list[str]) -> None:
     elif arguments == ["--simulate"]:
         for n, row in simulate_all().items():
             for name, (counted, expected) in row.items():
-                print(f"{n:3d} devices, {name}: {counted:,.0f} bytes counted, {expected:,.0f} by formula")
+                print(
+                    f"{n:3d} devices, {name}: {counted:,.0f} bytes counted, {expected:,.0f} by formula"
+                )
     elif arguments == ["--write"]:
         write()
     else:

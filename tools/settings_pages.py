@@ -1,7 +1,7 @@
 """Writes docs/settings/*.md from the table of settings: a page per family of names.
 
-    python tools/settings_pages.py            # write
-    python tools/settings_pages.py --check    # fail where a page is not current
+python tools/settings_pages.py            # write
+python tools/settings_pages.py --check    # fail where a page is not current
 """
 
 from __future__ import annotations
@@ -21,23 +21,39 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "settings"
 MARK = "<!-- Written by tools/settings_pages.py from mxjax/settings/rows: change those. -->"
 
 #: What depends on the machine: the values, and the default.
-MACHINE = {"memory.sublinear_workers": ("an integer from 1 to 4 times the number of CPUs", "half their number")}
+MACHINE = {
+    "memory.sublinear_workers": (
+        "an integer from 1 to 4 times the number of CPUs",
+        "half their number",
+    )
+}
 
 FAMILIES = {
-    "mxnet": ("MXNet's environment variables", re.compile(r"(MXNET|NNVM|DNNL|DMLC|PS)_"),
-              "Set them as for MXNet, before the program starts or with `mx.config.set(NAME=value)`."),
-    "megengine": ("MegEngine's environment variables", re.compile(r"(MEGENGINE|MGB|MGE|RUNTIME|CUDA_BIN)_?"),
-                  "Set them as for MegEngine, or with `mx.config.set(NAME=value)`; options that MegEngine reads "
-                  "once are refused later, with a message that says what to do."),
-    "ascend": ("Ascend's NPURunConfig", re.compile(r"(ASCEND|HCCL)_|[a-z]"),
-               "Give them to `mx.config.RunConfig(...)`, `mx.config.set(...)` or `with mx.config.scope(...)`; "
-               "files that they name are read as Ascend reads them."),
+    "mxnet": (
+        "MXNet's environment variables",
+        re.compile(r"(MXNET|NNVM|DNNL|DMLC|PS)_"),
+        "Set them as for MXNet, before the program starts or with `mx.config.set(NAME=value)`.",
+    ),
+    "megengine": (
+        "MegEngine's environment variables",
+        re.compile(r"(MEGENGINE|MGB|MGE|RUNTIME|CUDA_BIN)_?"),
+        "Set them as for MegEngine, or with `mx.config.set(NAME=value)`; options that MegEngine reads "
+        "once are refused later, with a message that says what to do.",
+    ),
+    "ascend": (
+        "Ascend's NPURunConfig",
+        re.compile(r"(ASCEND|HCCL)_|[a-z]"),
+        "Give them to `mx.config.RunConfig(...)`, `mx.config.set(...)` or `with mx.config.scope(...)`; "
+        "files that they name are read as Ascend reads them.",
+    ),
 }
 
 
 def family_of(old: Legacy) -> str:
     """The page a name belongs on: the first whose pattern it has."""
-    return next((name for name, (_, pattern, _) in FAMILIES.items() if pattern.match(old.name)), "ascend")
+    return next(
+        (name for name, (_, pattern, _) in FAMILIES.items() if pattern.match(old.name)), "ascend"
+    )
 
 
 def cell(text: str) -> str:
@@ -69,9 +85,15 @@ def page(family: str) -> str:
     title, _, words = FAMILIES[family]
     found = [(old, row) for row in OPTIONS for old in row.legacy if family_of(old) == family]
     lines = [
-        MARK, "", f"# {title}", "", words, "",
+        MARK,
+        "",
+        f"# {title}",
+        "",
+        words,
+        "",
         "Effect: **real** does what it did there; **approximate** differs as the last column says; **none** is "
-        "taken and does nothing. `python -m mxjax config NAME` tells value, source and what it becomes.", "",
+        "taken and does nothing. `python -m mxjax config NAME` tells value, source and what it becomes.",
+        "",
         "| name | effect | values | in mxjax | what it does | difference |",
         "|---|---|---|---|---|---|",
     ]
@@ -80,14 +102,18 @@ def page(family: str) -> str:
         lines.append(
             f"| `{old.name}` | {old.fidelity} | {values(row, old)} "
             f"| [`{row.name}`](options.md#{anchor(row.name)}) | {cell(row.doc)}{where} "
-            f"| {cell(old.difference)} |")
+            f"| {cell(old.difference)} |"
+        )
     return "\n".join([*lines, ""])
 
 
 def options_page() -> str:
     """All options by their own names."""
     lines = [
-        MARK, "", "# The options of mxjax", "",
+        MARK,
+        "",
+        "# The options of mxjax",
+        "",
         "The strongest source wins: argument > `mx.config.scope` > `mx.config.set` > `MXJAX_<GROUP>_<OPTION>` > "
         "an older name > default. `mx.config.explain(name)` prints where a value comes from, and what it becomes.",
         "",
@@ -131,7 +157,9 @@ def pages() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     """Writes the pages, or says which are not current."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not current")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail where a page is not current"
+    )
     check = parser.parse_args(arguments).check
     stale = []
     for name, text in pages().items():
@@ -142,7 +170,9 @@ def main(arguments: list[str]) -> int:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if check and stale:
-        print(f"not current: {', '.join(stale)}; run python tools/settings_pages.py", file=sys.stderr)
+        print(
+            f"not current: {', '.join(stale)}; run python tools/settings_pages.py", file=sys.stderr
+        )
         return 1
     return 0
 

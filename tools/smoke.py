@@ -1,6 +1,6 @@
 """Uses an installed mxjax from outside its tree, and holds the wheel against the tree.
 
-    python smoke.py ROOT
+python smoke.py ROOT
 """
 
 import importlib.util
@@ -42,7 +42,9 @@ def only_one_name() -> None:
 def the_other_name() -> None:
     """mxjax-as-mxnet: `import mxnet` in another process is mxjax."""
     code = "import mxnet.gluon, mxjax; assert mxnet is mxjax and mxnet.gluon is mxjax.gluon; print(mxnet.__version__)"
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
     assert told == "2.0.0\n", told
 
 

@@ -74,7 +74,13 @@ class Stub:
             return HEADER + quiet + "\n".join([*sorted(self.imports), *lines])
         entries = {name: list(self.entry(name)) for name in self.names()}
         listed = [f"    {name!r}," for name, lines in entries.items() if lines]
-        lines = ["__all__ = [", *listed, "]", "", *(line for each in entries.values() for line in each)]
+        lines = [
+            "__all__ = [",
+            *listed,
+            "]",
+            "",
+            *(line for each in entries.values() for line in each),
+        ]
         imports = sorted(self.imports, key=lambda line: (not line.startswith("import"), line))
         return HEADER + "\n".join([*imports, "", *lines]) + "\n"
 
@@ -84,8 +90,11 @@ class Stub:
         for cls in (getattr(self.module, ND), getattr(self.module, NP)):
             bases = []
             for base in cls.__bases__ if cls.__name__ == NP else (cls,):
-                bases.append(base.__name__ if base.__name__ == ND and cls.__name__ == NP else (
-                    self.class_import(base)))
+                bases.append(
+                    base.__name__
+                    if base.__name__ == ND and cls.__name__ == NP
+                    else (self.class_import(base))
+                )
             yield f"class {cls.__name__}({', '.join(bases)}):"
             yield f"    def __getitem__(self, key: Any) -> {cls.__name__}: ..."
             yield f"    def __iter__(self) -> _Iterator[{cls.__name__}]: ..."
@@ -182,7 +191,10 @@ class Stub:
         several = self.gives_several(function.__name__, method_of)
         if method_of is not None and not several:
             result = method_of.__name__
-        elif generated and typing.get_origin(found.return_annotation) in (typing.Union, types.UnionType):
+        elif generated and typing.get_origin(found.return_annotation) in (
+            typing.Union,
+            types.UnionType,
+        ):
             result = "Any"  # one array or several, as the arguments say
         elif found.return_annotation is not found.empty:
             result = self.type_of(found.return_annotation)
@@ -197,8 +209,11 @@ class Stub:
         from mxjax.ops.table import FRONT_ENDS as ROWS
         from mxjax.ops.table import METHODS
 
-        rows = METHODS["np" if method_of.__name__ == NP else "nd"] if method_of is not None else (
-            ROWS.get(self.module.__name__.partition(".")[2], {}))
+        rows = (
+            METHODS["np" if method_of.__name__ == NP else "nd"]
+            if method_of is not None
+            else (ROWS.get(self.module.__name__.partition(".")[2], {}))
+        )
         return name in rows and rows[name].outputs != 1
 
     def parameter(self, parameter: inspect.Parameter) -> str:
@@ -248,7 +263,9 @@ class Stub:
             self.imports.add("import builtins")
             if not hasattr(builtins, annotation.__name__):
                 return "Any"
-            of = {"list": "[Any]", "dict": "[Any, Any]", "tuple": "[Any, ...]"}.get(annotation.__name__, "")
+            of = {"list": "[Any]", "dict": "[Any, Any]", "tuple": "[Any, ...]"}.get(
+                annotation.__name__, ""
+            )
             return f"builtins.{annotation.__name__}{of}"
         if annotation.__module__.startswith("mxjax") and "." not in annotation.__qualname__:
             return self.class_import(annotation)

@@ -18,7 +18,9 @@ class Residual(gluon.HybridBlock):
         with self.name_scope():
             self.body = nn.HybridSequential()
             self.body.add(nn.Conv2D(channels, 3, padding=1, in_channels=channels), nn.BatchNorm())
-            self.body.add(nn.Activation("relu"), nn.Conv2D(channels, 3, padding=1, in_channels=channels))
+            self.body.add(
+                nn.Activation("relu"), nn.Conv2D(channels, 3, padding=1, in_channels=channels)
+            )
 
     def hybrid_forward(self, F, x):
         return F.Activation(x + self.body(x), act_type="relu")
@@ -30,7 +32,9 @@ with net.name_scope():
     net.add(nn.GlobalAvgPool2D(), nn.Dense(10))
 net.initialize(pace.Drawn())
 net.hybridize()
-trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9, "multi_precision": True})
+trainer = gluon.Trainer(
+    net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9, "multi_precision": True}
+)
 amp.init_trainer(trainer)
 loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
 metric = mx.metric.Accuracy()
@@ -48,4 +52,7 @@ for epoch in range(3):
         metric.update(y, scores)
         pace.step()
     print(epoch, total / len(train), metric.get())
-pace.end(loss=total / len(train), finite=float(nd.contrib.isfinite(scores.astype("float32")).min().asscalar()))
+pace.end(
+    loss=total / len(train),
+    finite=float(nd.contrib.isfinite(scores.astype("float32")).min().asscalar()),
+)

@@ -52,7 +52,9 @@ class MultiHeadAttention(nn.Block):
         super().__init__(**kwargs)
         self.heads = heads
         self.attention = DotProductAttention(dropout)
-        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Dense(hidden, use_bias=False, flatten=False) for _ in range(4))
+        self.W_q, self.W_k, self.W_v, self.W_o = (
+            nn.Dense(hidden, use_bias=False, flatten=False) for _ in range(4)
+        )
 
     def split(self, X):
         X = X.reshape(X.shape[0], X.shape[1], self.heads, -1).transpose(0, 2, 1, 3)
@@ -62,7 +64,10 @@ class MultiHeadAttention(nn.Block):
         if valid_lens is not None:
             valid_lens = valid_lens.repeat(self.heads, axis=0)
         output = self.attention(
-            self.split(self.W_q(queries)), self.split(self.W_k(keys)), self.split(self.W_v(values)), valid_lens
+            self.split(self.W_q(queries)),
+            self.split(self.W_k(keys)),
+            self.split(self.W_v(values)),
+            valid_lens,
         )
         X = output.reshape(-1, self.heads, output.shape[1], output.shape[2]).transpose(0, 2, 1, 3)
         return self.W_o(X.reshape(X.shape[0], X.shape[1], -1))
@@ -85,7 +90,10 @@ class EncoderBlock(nn.Block):
         super().__init__()
         self.attention = MultiHeadAttention(hidden, heads, dropout)
         self.ln1, self.ln2 = nn.LayerNorm(), nn.LayerNorm()
-        self.dense1, self.dense2 = nn.Dense(wide, flatten=False, activation="relu"), nn.Dense(hidden, flatten=False)
+        self.dense1, self.dense2 = (
+            nn.Dense(wide, flatten=False, activation="relu"),
+            nn.Dense(hidden, flatten=False),
+        )
 
     def forward(self, X, valid_lens):
         Y = self.ln1(X + self.attention(X, X, X, valid_lens))

@@ -80,8 +80,12 @@ with tempfile.TemporaryDirectory() as folder:
             x, y = batch.data[0], batch.label[0]
             with autograd.record():
                 anchors, scores, boxes = net(x)
-                box_target, box_mask, target = nd.contrib.MultiBoxTarget(anchors, y, scores.transpose((0, 2, 1)))
-                loss = class_loss(scores, target) + box_loss(boxes * box_mask, box_target * box_mask)
+                box_target, box_mask, target = nd.contrib.MultiBoxTarget(
+                    anchors, y, scores.transpose((0, 2, 1))
+                )
+                loss = class_loss(scores, target) + box_loss(
+                    boxes * box_mask, box_target * box_mask
+                )
             loss.backward()
             trainer.step(8)
             total += loss.mean().asscalar()
@@ -90,7 +94,11 @@ with tempfile.TemporaryDirectory() as folder:
         print(epoch, losses[-1])
     records.reset()
     anchors, scores, boxes = net(records.next().data[0])
-    found = nd.contrib.MultiBoxDetection(nd.softmax(scores).transpose((0, 2, 1)), boxes, anchors, nms_threshold=0.5)
-    kept = nd.contrib.box_nms(found, overlap_thresh=0.3, topk=10, coord_start=2, score_index=1, id_index=0)
+    found = nd.contrib.MultiBoxDetection(
+        nd.softmax(scores).transpose((0, 2, 1)), boxes, anchors, nms_threshold=0.5
+    )
+    kept = nd.contrib.box_nms(
+        found, overlap_thresh=0.3, topk=10, coord_start=2, score_index=1, id_index=0
+    )
     count = (kept[:, :, 0] >= 0).sum().asscalar()
 pace.end(better=losses[-1] < losses[0], found=count > 0)

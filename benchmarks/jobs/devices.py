@@ -12,7 +12,9 @@ net = nn.HybridSequential()
 net.add(nn.Conv2D(8, 3, activation="relu"), nn.MaxPool2D(), nn.BatchNorm(), nn.Dense(10))
 net.initialize(pace.Drawn(), ctx=contexts)
 net.hybridize()
-trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, kvstore="device")
+trainer = gluon.Trainer(
+    net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, kvstore="device"
+)
 loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
 pictures, labels = pace.digits(128, side=16)
 x, y = mx.nd.array(pictures), mx.nd.array(labels)
@@ -31,4 +33,8 @@ for epoch in range(20):
 weights = [d.asnumpy() for d in net[0].weight.list_data()]
 total = sum(loss.sum().asscalar() for loss in losses) / 128
 print(metric.get(), total)
-pace.end(accuracy=metric.get()[1], loss=total, apart=max(numpy.abs(w - weights[0]).max() for w in weights))
+pace.end(
+    accuracy=metric.get()[1],
+    loss=total,
+    apart=max(numpy.abs(w - weights[0]).max() for w in weights),
+)

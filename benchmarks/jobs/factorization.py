@@ -21,9 +21,13 @@ def net():
     user, item = mx.symbol.Variable("user"), mx.symbol.Variable("item")
     label = mx.symbol.Variable("score")
     user = mx.symbol.Embedding(data=user, input_dim=users, output_dim=rank, name="user_weight")
-    user = mx.symbol.Activation(data=mx.symbol.FullyConnected(user, num_hidden=rank, name="user_fc"), act_type="relu")
+    user = mx.symbol.Activation(
+        data=mx.symbol.FullyConnected(user, num_hidden=rank, name="user_fc"), act_type="relu"
+    )
     item = mx.symbol.Embedding(data=item, input_dim=items, output_dim=rank, name="item_weight")
-    item = mx.symbol.Activation(data=mx.symbol.FullyConnected(item, num_hidden=rank, name="item_fc"), act_type="relu")
+    item = mx.symbol.Activation(
+        data=mx.symbol.FullyConnected(item, num_hidden=rank, name="item_fc"), act_type="relu"
+    )
     pred = mx.symbol.Flatten(data=mx.symbol.sum_axis(data=user * item, axis=1))
     return mx.symbol.LinearRegressionOutput(data=pred, label=label)
 

@@ -27,7 +27,12 @@ train_transform = transforms.Compose([
     transforms.ToTensor(), transforms.Normalize(mean, std),
 ])  # fmt: skip
 val_transform = transforms.Compose(
-    [transforms.Resize(72), transforms.CenterCrop(64), transforms.ToTensor(), transforms.Normalize(mean, std)]
+    [
+        transforms.Resize(72),
+        transforms.CenterCrop(64),
+        transforms.ToTensor(),
+        transforms.Normalize(mean, std),
+    ]
 )
 
 
@@ -57,9 +62,15 @@ with tempfile.TemporaryDirectory() as folder:
     net.output.initialize(pace.Drawn())
     net.output.collect_params().setattr("lr_mult", 10)
     net.hybridize(static_alloc=True, static_shape=True)
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.002, "momentum": 0.9, "wd": 1e-4})
+    trainer = gluon.Trainer(
+        net.collect_params(), "sgd", {"learning_rate": 0.002, "momentum": 0.9, "wd": 1e-4}
+    )
     estimator = Estimator(
-        net, gluon.loss.SoftmaxCrossEntropyLoss(), train_metrics=mx.metric.Accuracy(), trainer=trainer, context=mx.cpu()
+        net,
+        gluon.loss.SoftmaxCrossEntropyLoss(),
+        train_metrics=mx.metric.Accuracy(),
+        trainer=trainer,
+        context=mx.cpu(),
     )
     watched = estimator.val_metrics[0]
     handlers = [

@@ -13,8 +13,12 @@ train = mx.io.NDArrayIter(data=pictures * 2 - 1, batch_size=batch)
 
 generator = nn.Sequential()
 with generator.name_scope():
-    generator.add(nn.Conv2DTranspose(32, 4, 1, 0, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
-    generator.add(nn.Conv2DTranspose(16, 4, 2, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
+    generator.add(
+        nn.Conv2DTranspose(32, 4, 1, 0, use_bias=False), nn.BatchNorm(), nn.Activation("relu")
+    )
+    generator.add(
+        nn.Conv2DTranspose(16, 4, 2, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu")
+    )
     generator.add(nn.Conv2DTranspose(1, 4, 2, 1, use_bias=False), nn.Activation("tanh"))
 critic = nn.Sequential()
 with critic.name_scope():
@@ -63,8 +67,12 @@ for epoch in range(4):
         trainer_g.step(batch)
         pace.step()
     name, acc = metric.get()
-    print(f"discriminator {nd.mean(err_d).asscalar():.4f} generator {nd.mean(err_g).asscalar():.4f} {acc:.3f}")
+    print(
+        f"discriminator {nd.mean(err_d).asscalar():.4f} generator {nd.mean(err_g).asscalar():.4f} {acc:.3f}"
+    )
     metric.reset()
 fake = generator(nd.array(rng.normal(0, 1, (4, latent, 1, 1))))
 grid = nd.concat(*[(f + 1) * 127.5 for f in fake], dim=2).astype("uint8").asnumpy()
-pace.end(discriminator=nd.mean(err_d).asscalar(), generator=nd.mean(err_g).asscalar(), grid=grid.mean())
+pace.end(
+    discriminator=nd.mean(err_d).asscalar(), generator=nd.mean(err_g).asscalar(), grid=grid.mean()
+)

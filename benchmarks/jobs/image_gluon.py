@@ -14,9 +14,15 @@ mx.np.random.seed(0)
 pictures, labels = pace.digits(960)
 as_bytes = (pictures.transpose(0, 2, 3, 1).clip(0, 1) * 255).astype("uint8")
 transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize(0.3, 0.3)])
-data = gluon.data.ArrayDataset([np.array(p, dtype="uint8") for p in as_bytes], labels.astype("int32"))
-train = gluon.data.DataLoader(data.take(800).transform_first(transform), batch_size=32, shuffle=False)
-val = gluon.data.DataLoader(data.sample(gluon.data.SequentialSampler(160)).transform_first(transform), 80)
+data = gluon.data.ArrayDataset(
+    [np.array(p, dtype="uint8") for p in as_bytes], labels.astype("int32")
+)
+train = gluon.data.DataLoader(
+    data.take(800).transform_first(transform), batch_size=32, shuffle=False
+)
+val = gluon.data.DataLoader(
+    data.sample(gluon.data.SequentialSampler(160)).transform_first(transform), 80
+)
 
 net = nn.HybridSequential()
 net.add(nn.Conv2D(8, 5, activation="relu"), nn.MaxPool2D(2, 2))
@@ -49,7 +55,9 @@ for epoch in range(3):
 with tempfile.TemporaryDirectory() as folder:
     net.export(os.path.join(folder, "digits"), epoch=3)
     again = gluon.SymbolBlock.imports(
-        os.path.join(folder, "digits-symbol.json"), ["data"], os.path.join(folder, "digits-0003.params")
+        os.path.join(folder, "digits-symbol.json"),
+        ["data"],
+        os.path.join(folder, "digits-0003.params"),
     )
     difference = np.abs(again(x) - net(x)).max()
 pace.end(loss=mean.get()[1], accuracy=accuracy.get()[1], difference=difference)

@@ -57,4 +57,6 @@ with tempfile.TemporaryDirectory() as folder:
     features.bind(for_training=False, data_shapes=[("data", (50, 1, 28, 28))])
     features.set_params(args, aux, allow_missing=True, allow_extra=True)
     found = features.predict(mx.io.NDArrayIter(pictures[800:], batch_size=50))
-pace.end(accuracy=acc["accuracy"], ce=acc["cross-entropy"], right=right, features=found.asnumpy().mean())
+pace.end(
+    accuracy=acc["accuracy"], ce=acc["cross-entropy"], right=right, features=found.asnumpy().mean()
+)

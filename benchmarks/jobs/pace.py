@@ -16,6 +16,7 @@ import numpy
 
 _STATE = {"last": time.process_time(), "pause": 0.0, "where": "", "steps": 0}
 
+
 def step(what=""):
     """One step more is done; the longest time between two of them is the job's pause."""
     now = time.process_time()
@@ -51,7 +52,11 @@ class Drawn(mx.init.Initializer):
         self.gain = gain
 
     def _init_weight(self, name, arr):
-        drawn = numpy.random.RandomState(arr.size).uniform(-1, 1, arr.shape) * self.gain * (3 / arr.size**0.5) ** 0.5
+        drawn = (
+            numpy.random.RandomState(arr.size).uniform(-1, 1, arr.shape)
+            * self.gain
+            * (3 / arr.size**0.5) ** 0.5
+        )
         arr[:] = drawn.astype("float32")
 
 

@@ -53,7 +53,11 @@ def collate(batch):
     padded = numpy.ones((len(batch), longest), "float32")
     for row, i in enumerate(batch):
         padded[row, : len(ids[i])] = ids[i]
-    return nd.array(padded), nd.array([len(ids[i]) for i in batch]), nd.array([labels[i] for i in batch])
+    return (
+        nd.array(padded),
+        nd.array([len(ids[i]) for i in batch]),
+        nd.array([labels[i] for i in batch]),
+    )
 
 
 for epoch in range(4):

@@ -32,7 +32,11 @@ class Encoder(nn.Block):
 class Decoder(nn.Block):
     def __init__(self):
         super().__init__()
-        self.embedding, self.rnn, self.dense = nn.Embedding(words, 24), rnn.GRU(32, 2), nn.Dense(words, flatten=False)
+        self.embedding, self.rnn, self.dense = (
+            nn.Embedding(words, 24),
+            rnn.GRU(32, 2),
+            nn.Dense(words, flatten=False),
+        )
 
     def forward(self, X, context, valid, state):
         outputs, weights = [], []
@@ -40,7 +44,9 @@ class Decoder(nn.Block):
         for x in X:
             query = np.expand_dims(state[0][-1], axis=1)
             scores = npx.batch_dot(query, context, transpose_b=True)
-            scores = npx.sequence_mask(scores.reshape(-1, scores.shape[-1]), valid, True, value=-1e6, axis=1)
+            scores = npx.sequence_mask(
+                scores.reshape(-1, scores.shape[-1]), valid, True, value=-1e6, axis=1
+            )
             weight = np.expand_dims(npx.softmax(scores), 1)
             found = npx.batch_dot(weight, context)
             x = np.concatenate((found, np.expand_dims(x, axis=1)), axis=-1)
@@ -60,7 +66,9 @@ class MaskedLoss(gluon.loss.SoftmaxCELoss):
 encoder, decoder = Encoder(), Decoder()
 for net in (encoder, decoder):
     net.initialize(pace.Drawn())
-trainers = [gluon.Trainer(n.collect_params(), "adam", {"learning_rate": 0.01}) for n in (encoder, decoder)]
+trainers = [
+    gluon.Trainer(n.collect_params(), "adam", {"learning_rate": 0.01}) for n in (encoder, decoder)
+]
 loss_of = MaskedLoss()
 for epoch in range(4):
     total, count = 0.0, 0
@@ -92,7 +100,9 @@ def translate(row):
     outputs, state = encoder(X)
     word, found = np.array([[1]]), []
     for _ in range(steps):
-        pred, state = decoder(word, outputs.swapaxes(0, 1), np.array(lengths[row : row + 1] + 1), state)
+        pred, state = decoder(
+            word, outputs.swapaxes(0, 1), np.array(lengths[row : row + 1] + 1), state
+        )
         word = pred.argmax(axis=2)
         if int(word.item()) == 2:
             break

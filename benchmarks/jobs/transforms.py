@@ -27,7 +27,9 @@ val_transform = transforms.Compose([
 with tempfile.TemporaryDirectory() as folder:
     pace.photos(folder, 20)
     data = ImageFolderDataset(folder)
-    loader = gluon.data.DataLoader(data.transform_first(train_transform), batch_size=12, shuffle=True)
+    loader = gluon.data.DataLoader(
+        data.transform_first(train_transform), batch_size=12, shuffle=True
+    )
     plain = gluon.data.DataLoader(data.transform_first(val_transform), batch_size=12)
     for epoch in range(3):
         total, count = 0.0, 0

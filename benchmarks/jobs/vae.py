@@ -8,7 +8,9 @@ from mxnet.gluon import nn
 npx.set_np()
 mx.np.random.seed(0)
 pictures, _ = pace.digits(800)
-data = gluon.data.DataLoader(gluon.data.ArrayDataset(pictures.reshape(-1, 784)), batch_size=50, shuffle=False)
+data = gluon.data.DataLoader(
+    gluon.data.ArrayDataset(pictures.reshape(-1, 784)), batch_size=50, shuffle=False
+)
 
 
 class VAE(nn.HybridBlock):
@@ -19,7 +21,9 @@ class VAE(nn.HybridBlock):
         self.encoder = nn.HybridSequential()
         self.encoder.add(nn.Dense(hidden, activation="relu"), nn.Dense(2 * latent))
         self.decoder = nn.HybridSequential()
-        self.decoder.add(nn.Dense(hidden, activation="relu"), nn.Dense(outputs, activation="sigmoid"))
+        self.decoder.add(
+            nn.Dense(hidden, activation="relu"), nn.Dense(outputs, activation="sigmoid")
+        )
 
     def forward(self, x):
         h = self.encoder(x)

@@ -48,7 +48,9 @@ def detach(state):
 train, valid = batchify(stream[:-1800], batch), batchify(stream[-1800:], batch)
 model = RNNModel(vocabulary, 32, 48, 2, 0.2)
 model.initialize(pace.Drawn())
-trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 5.0, "momentum": 0, "wd": 0})
+trainer = gluon.Trainer(
+    model.collect_params(), "sgd", {"learning_rate": 5.0, "momentum": 0, "wd": 0}
+)
 loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
 
 

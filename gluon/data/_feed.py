@@ -49,7 +49,8 @@ class Feed:
         if rank not in ranks or 0 not in ranks:
             raise MXNetValueError(
                 f"data.loader_rank={rank}: data.loader_devices={ranks} must name this process and the one that "
-                "loads, 0, for example '0,1'")
+                "loads, 0, for example '0,1'"
+            )
         self._rank, self._ranks, self._timeout = rank, ranks, timeout
         self._pack = settings.get("data.pack_below")
         self._epoch = 0
@@ -115,7 +116,8 @@ class Feed:
                 what = "took no batch" if gone else "gave no batch"
                 raise MXNetTimeoutError(
                     f"process {other} {what} within {self._timeout} s (data.loader_rank={self._rank}): it ended, or "
-                    "its loop has fewer batches; give the DataLoader timeout= more seconds")
+                    "its loop has fewer batches; give the DataLoader timeout= more seconds"
+                )
             time.sleep(0.0005)
 
 
@@ -124,12 +126,15 @@ def _folder() -> str:
     token = settings.env("DMLC_JOB_TOKEN")
     if not token:
         raise MXNetError(
-            "data.loader_rank (local_rank_id) is for processes of one job: start them by `python -m mxjax.launch`")
+            "data.loader_rank (local_rank_id) is for processes of one job: start them by `python -m mxjax.launch`"
+        )
     name = hashlib.sha256(token.encode()).hexdigest()[:24]
     path = os.path.join(scratch_root() or tempfile.gettempdir(), f"mxjax-feed-{name}")
     os.makedirs(path, mode=0o700, exist_ok=True)
     found = os.lstat(path)
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077):
+    if hasattr(os, "getuid") and (
+        found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077
+    ):
         raise MXNetError(f"{path} is not this user's alone: remove it, or use another job token")
     return path
 
@@ -151,7 +156,8 @@ def _flat(batch: Any) -> tuple[Any, list[np.ndarray]]:
         if not is_array(node) and not isinstance(node, np.ndarray):
             raise MXNetValueError(
                 f"a batch of arrays is expected where data.loader_rank is given, and this one holds a "
-                f"{type(node).__name__}")
+                f"{type(node).__name__}"
+            )
         leaves.append(np.asarray(host_view(node)))
         return len(leaves) - 1
 
@@ -172,7 +178,8 @@ def _cut(leaf: np.ndarray, parts: int) -> list[np.ndarray]:
     if not leaf.ndim or leaf.shape[0] % parts:
         raise MXNetValueError(
             f"a batch of shape {leaf.shape} cannot be cut into {parts} equal parts (data.loader_devices): use a "
-            "batch_size that is a multiple of it, and last_batch='discard'")
+            "batch_size that is a multiple of it, and last_batch='discard'"
+        )
     return np.split(leaf, parts)
 
 

@@ -24,7 +24,9 @@ def StackBatchify(use_shared_mem: int = 0) -> Stack:  # noqa: N802
     return Stack(bool(use_shared_mem))
 
 
-def PadBatchify(use_shared_mem: int = 0, pad_val: float = 0, dtype: int = -1, round_to: int = -1) -> Pad:  # noqa: N802
+def PadBatchify(
+    use_shared_mem: int = 0, pad_val: float = 0, dtype: int = -1, round_to: int = -1
+) -> Pad:  # noqa: N802
     """`batchify.Pad`; `dtype` is MXNet's number of one, or -1: as the samples have."""
     chosen = None if dtype < 0 else np.dtype(_DTYPES[dtype])
     return Pad(pad_val, chosen, round_to if round_to > 0 else None, bool(use_shared_mem))

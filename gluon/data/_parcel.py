@@ -151,7 +151,8 @@ def _within_budget(folder: str, size: int) -> str | None:
     if size > budget:
         raise MXNetMemoryError(
             f"a batch of {size} bytes does not fit into the shared memory that data.shm_bytes "
-            f"(MGE_PLASMA_MEMORY) allows, {budget}: raise it, make batches smaller, or set it to 0 for pipes")
+            f"(MGE_PLASMA_MEMORY) allows, {budget}: raise it, make batches smaller, or set it to 0 for pipes"
+        )
     return folder
 
 

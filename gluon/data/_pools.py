@@ -279,7 +279,14 @@ class ProcessPool:
 
         try:
             return self._executor.submit(
-                _worker.fetch, self._key, self._job, list(indices), epoch, seed, self._folder, tuple(taken())
+                _worker.fetch,
+                self._key,
+                self._job,
+                list(indices),
+                epoch,
+                seed,
+                self._folder,
+                tuple(taken()),
             )
         except (self._broken, RuntimeError) as error:
             failed: Future[Any] = Future()

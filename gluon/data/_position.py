@@ -22,7 +22,13 @@ __all__ = ["Epoch", "checked", "numpy_restored", "numpy_state", "position_of", "
 def numpy_state() -> dict[str, Any]:
     """The state of NumPy's global generator."""
     kind, keys, position, has_gauss, gauss = np.random.get_state()
-    return {"kind": kind, "keys": np.array(keys), "position": position, "has_gauss": has_gauss, "gauss": gauss}
+    return {
+        "kind": kind,
+        "keys": np.array(keys),
+        "position": position,
+        "has_gauss": has_gauss,
+        "gauss": gauss,
+    }
 
 
 def checked(state: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +39,12 @@ def checked(state: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         keys, position = np.asarray(state["keys"]), int(state["position"])
-        if state["kind"] != "MT19937" or keys.shape != (624,) or keys.dtype.kind != "u" or not 0 <= position <= 624:
+        if (
+            state["kind"] != "MT19937"
+            or keys.shape != (624,)
+            or keys.dtype.kind != "u"
+            or not 0 <= position <= 624
+        ):
             raise ValueError("MT19937 with 624 numbers is expected")
         more = {"has_gauss": int(state["has_gauss"]) & 1, "gauss": float(state["gauss"])}
         return {"kind": "MT19937", "keys": keys.astype(np.uint32), "position": position, **more}
@@ -43,7 +54,9 @@ def checked(state: dict[str, Any]) -> dict[str, Any]:
 
 def numpy_restored(state: dict[str, Any]) -> None:
     """Set NumPy's global generator to a checked state."""
-    np.random.set_state(tuple(state[name] for name in ("kind", "keys", "position", "has_gauss", "gauss")))
+    np.random.set_state(
+        tuple(state[name] for name in ("kind", "keys", "position", "has_gauss", "gauss"))
+    )
 
 
 class Epoch:
@@ -88,12 +101,19 @@ def _leave_in(sampler: Any, left: list[int]) -> None:
         sampler._prev = list(left)
 
 
-def position_of(epoch: Epoch | None, sampler: Any, last_state: bytes, repeats: int) -> dict[str, Any]:
+def position_of(
+    epoch: Epoch | None, sampler: Any, last_state: bytes, repeats: int
+) -> dict[str, Any]:
     """What `resumed` takes."""
     now = None
     if epoch is not None:
         now = {"begin": epoch.begin, "left": epoch.left, "seed": epoch.seed, "given": epoch.given}
-    return {"last_state": last_state.hex(), "repeats": repeats, "left": _left_in(sampler), "epoch": now}
+    return {
+        "last_state": last_state.hex(),
+        "repeats": repeats,
+        "left": _left_in(sampler),
+        "epoch": now,
+    }
 
 
 def resumed(state: dict[str, Any], sampler: Any) -> tuple[bytes, int, dict[str, Any] | None]:
@@ -110,8 +130,15 @@ def resumed(state: dict[str, Any], sampler: Any) -> tuple[bytes, int, dict[str, 
             if not 0 <= given <= len(sampler) + 1 or not 0 <= seed < 1 << 32:
                 raise ValueError(f"{given} batches were given, the loader has {len(sampler)}")
             begin = checked(epoch["begin"])
-            epoch = {"begin": begin, "left": [int(n) for n in epoch["left"]], "seed": seed, "given": given}
+            epoch = {
+                "begin": begin,
+                "left": [int(n) for n in epoch["left"]],
+                "seed": seed,
+                "given": given,
+            }
     except MALFORMED as error:
-        raise FormatError(f"this is no position of this DataLoader, as state_dict gives it: {error!r}") from None
+        raise FormatError(
+            f"this is no position of this DataLoader, as state_dict gives it: {error!r}"
+        ) from None
     _leave_in(sampler, left)
     return last, repeats, epoch

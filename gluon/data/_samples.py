@@ -60,7 +60,9 @@ def _stays_on_its_device(sample: Any) -> bool:
             from mxjax import cpu, current_device
             from mxjax.modes import is_np_array
 
-            found |= is_legacy(leaf) == is_np_array() or not leaf.device == current_device() == cpu()
+            found |= (
+                is_legacy(leaf) == is_np_array() or not leaf.device == current_device() == cpu()
+            )
 
     map_tree(look, sample)
     return found

@@ -69,7 +69,13 @@ def _end_with_parent(folder: str, parent: int) -> None:
 
 
 def fetch(
-    key: str, job: Parcel, indices: list[Any], epoch: int, seed: int, folder: str, modes: tuple[bool, bool]
+    key: str,
+    job: Parcel,
+    indices: list[Any],
+    epoch: int,
+    seed: int,
+    folder: str,
+    modes: tuple[bool, bool],
 ) -> tuple[bool, Parcel | Failure]:
     """The batch of the samples `indices`, packed, or what went wrong."""
     global _seed, _modes

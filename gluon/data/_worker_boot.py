@@ -83,8 +83,12 @@ class _Opener:
             return None
         _open(name)
         module = sys.modules.get(name)
-        if module is None:  # opening may have put finders before this one: Python has passed them by
-            specs = (each.find_spec(name, path, target) for each in sys.meta_path if each is not _Opener)
+        if (
+            module is None
+        ):  # opening may have put finders before this one: Python has passed them by
+            specs = (
+                each.find_spec(name, path, target) for each in sys.meta_path if each is not _Opener
+            )
             return next((spec for spec in specs if spec is not None), None)
         return importlib.machinery.ModuleSpec(name, _Opened(module))  # type: ignore[arg-type]
 
@@ -108,7 +112,9 @@ def _main() -> None:
     for name in PACKAGES:
         if name not in sys.modules:
             _close(name)
-    importlib.import_module("mxjax._modules")  # has a finder that stands first: this one goes before it
+    importlib.import_module(
+        "mxjax._modules"
+    )  # has a finder that stands first: this one goes before it
     sys.meta_path.insert(0, _Opener)  # type: ignore[arg-type]
 
 

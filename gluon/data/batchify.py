@@ -142,7 +142,11 @@ def _entry(stack: Callable[[Sequence[Any]], Any], data: list[Any]) -> Any:
         return stack(list(host)) if host.dtype.kind in _NUMERIC and host.size else data
     if isinstance(first, str | bytes) or first is None:
         return data
-    if isinstance(first, Mapping | np.ndarray | np.generic | bool | int | float) or is_array(first) or is_tensor(first):
+    if (
+        isinstance(first, Mapping | np.ndarray | np.generic | bool | int | float)
+        or is_array(first)
+        or is_tensor(first)
+    ):
         return stack(data)
     return data
 

@@ -82,7 +82,9 @@ class DataLoader(Shown):
     (1, 2) (1,)
     """
 
-    _unshown = frozenset(("batchify_fn", "prefetch", "pin_memory", "pin_device_id", "timeout", "try_nopython"))
+    _unshown = frozenset(
+        ("batchify_fn", "prefetch", "pin_memory", "pin_device_id", "timeout", "try_nopython")
+    )
 
     def __init__(
         self,
@@ -129,7 +131,9 @@ class DataLoader(Shown):
         if try_nopython and self._num_workers:
             self._choose()
         self._epoch = 0
-        self._now: weakref.ref[Epoch] | None = None  # the epoch that is being read, as long as somebody reads it
+        self._now: weakref.ref[Epoch] | None = (
+            None  # the epoch that is being read, as long as somebody reads it
+        )
         self._resumed: dict[str, Any] | None = None
         self._last_state = b""
         self._repeats = 0
@@ -159,7 +163,9 @@ class DataLoader(Shown):
         if self._num_workers and self._pool_of_older_code is None:
             from .older import worker_pool
 
-            self._pool_of_older_code = worker_pool(self._dataset, self._num_workers, self._thread_pool)
+            self._pool_of_older_code = worker_pool(
+                self._dataset, self._num_workers, self._thread_pool
+            )
         return self._pool_of_older_code
 
     @_worker_pool.setter
@@ -182,7 +188,8 @@ class DataLoader(Shown):
         here = jax.local_devices()
         if max(devices) >= len(here):
             raise MXNetValueError(
-                f"data.loader_devices={devices}: this process has the devices 0 to {len(here) - 1}")
+                f"data.loader_devices={devices}: this process has the devices 0 to {len(here) - 1}"
+            )
         return None, mesh(devices=[here[k] for k in devices])
 
     def _cut(self, batch: Any) -> Any:
@@ -212,7 +219,10 @@ class DataLoader(Shown):
             )
         epoch = None if self._now is None else self._now()
         if self._resumed is not None:
-            return {**position_of(None, self._batch_sampler, self._last_state, self._repeats), "epoch": self._resumed}
+            return {
+                **position_of(None, self._batch_sampler, self._last_state, self._repeats),
+                "epoch": self._resumed,
+            }
         return position_of(epoch, self._batch_sampler, self._last_state, self._repeats)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -316,7 +326,9 @@ class DataLoader(Shown):
 
 
 def _default_batchify() -> Stack:
-    if setting("compat.version") == "1.9":  # not by `mxjax.modes`: worker processes load this without JAX
+    if (
+        setting("compat.version") == "1.9"
+    ):  # not by `mxjax.modes`: worker processes load this without JAX
         return StackTuples()
     return Stack()
 

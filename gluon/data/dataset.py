@@ -36,7 +36,9 @@ class Dataset(Shown):
     """
 
     def _shown(self) -> dict[str, Any]:
-        shown = {name: value for name, value in super()._shown().items() if isinstance(value, Dataset)}
+        shown = {
+            name: value for name, value in super()._shown().items() if isinstance(value, Dataset)
+        }
         try:
             return {**shown, "samples": len(self)}
         except (NotImplementedError, TypeError):

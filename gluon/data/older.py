@@ -111,7 +111,11 @@ def _append_arrs(
 
 
 def _pad_arrs_to_max_length(
-    arrs: Sequence[Any], pad_val: float, use_shared_mem: bool, dtype: Any, round_to: int | None = None
+    arrs: Sequence[Any],
+    pad_val: float,
+    use_shared_mem: bool,
+    dtype: Any,
+    round_to: int | None = None,
 ) -> Any:
     """Samples filled up to the largest and stacked."""
     return Pad(pad_val, dtype, round_to, use_shared_mem)(arrs)
@@ -171,7 +175,9 @@ class _FilteredDataset(Dataset):
 _worker_dataset: Any = None
 
 
-def _worker_initializer(dataset: Any, active_shape: bool = False, active_array: bool = False) -> None:
+def _worker_initializer(
+    dataset: Any, active_shape: bool = False, active_array: bool = False
+) -> None:
     """Keep the dataset in a worker process, and set its modes."""
     global _worker_dataset
     _worker_dataset = dataset
@@ -184,12 +190,16 @@ def _thread_worker_initializer(active_shape: bool, active_array: bool) -> None:
     set_np(shape=active_shape, array=active_array)
 
 
-def _worker_fn(samples: Sequence[Any], batchify_fn: Callable[[list[Any]], Any], dataset: Any = None) -> bytes:
+def _worker_fn(
+    samples: Sequence[Any], batchify_fn: Callable[[list[Any]], Any], dataset: Any = None
+) -> bytes:
     """A batch of the dataset that `_worker_initializer` kept, pickled; `dataset` is not used."""
     return pickle.dumps(batchify_fn([_worker_dataset[i] for i in samples]), pickle.HIGHEST_PROTOCOL)
 
 
-def _thread_worker_fn(samples: Sequence[Any], batchify_fn: Callable[[list[Any]], Any], dataset: Any) -> Any:
+def _thread_worker_fn(
+    samples: Sequence[Any], batchify_fn: Callable[[list[Any]], Any], dataset: Any
+) -> Any:
     """A batch of the dataset."""
     return batchify_fn([dataset[i] for i in samples])
 
@@ -224,7 +234,9 @@ class _Processes:
             env=_worker_environment(),
         )  # fmt: skip
 
-    def apply_async(self, func: Callable[..., Any], args: Sequence[Any] = (), kwds: Any = None) -> _Result:
+    def apply_async(
+        self, func: Callable[..., Any], args: Sequence[Any] = (), kwds: Any = None
+    ) -> _Result:
         return _Result(self._executor.submit(func, *args, **(kwds or {})))
 
     def terminate(self) -> None:
@@ -294,7 +306,9 @@ class _MultiWorkerIter(Iterator[Any]):
         indices = next(self._iter, None)
         if indices is not None:
             arguments = (indices, self._batchify_fn, self._dataset)
-            self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(self._worker_fn, arguments)
+            self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(
+                self._worker_fn, arguments
+            )
             self._sent_idx += 1
 
     def __next__(self) -> Any:
@@ -330,7 +344,9 @@ def _pinned(batch: Any, device: int) -> Any:
 # ---- MXNet's first loader ------------------------------------------------------------------------------
 
 
-def worker_loop_v1(dataset: Any, key_queue: Any, data_queue: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
+def worker_loop_v1(
+    dataset: Any, key_queue: Any, data_queue: Any, batchify_fn: Callable[[list[Any]], Any]
+) -> None:
     """Make the batches that a queue asks for, until it says None."""
     while (task := key_queue.get())[0] is not None:
         number, samples = task
@@ -377,7 +393,9 @@ class _MultiWorkerIterV1(Iterator[Any]):
         self._rcvd_idx = self._sent_idx = 0
         self._iter = iter(batch_sampler)
         arguments = (worker_fn, dataset, self._key_queue, self._data_queue, batchify_fn)
-        self._workers = [threading.Thread(target=_work, args=arguments, daemon=True) for _ in range(num_workers)]
+        self._workers = [
+            threading.Thread(target=_work, args=arguments, daemon=True) for _ in range(num_workers)
+        ]
         for worker in self._workers:
             worker.start()
         for _ in range(2 * num_workers):
@@ -432,7 +450,9 @@ class _Raised:
         self.error = error
 
 
-def _work(worker_fn: Callable[..., None], dataset: Any, keys: Any, batches: Any, batchify_fn: Any) -> None:
+def _work(
+    worker_fn: Callable[..., None], dataset: Any, keys: Any, batches: Any, batchify_fn: Any
+) -> None:
     try:
         worker_fn(dataset, keys, batches, batchify_fn)
     except BaseException as error:  # for the one who waits
@@ -458,7 +478,9 @@ class DataLoaderV1:
         self._dataset = dataset
         self._pin_memory = pin_memory
         self._pin_device_id = pin_device_id
-        self._batch_sampler = make_batch_sampler(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler)
+        self._batch_sampler = make_batch_sampler(
+            dataset, batch_size, shuffle, sampler, last_batch, batch_sampler
+        )
         self._num_workers = max(0, num_workers)
         self._batchify_fn = default_batchify_fn if batchify_fn is None else batchify_fn
 

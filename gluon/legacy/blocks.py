@@ -41,12 +41,18 @@ class _OfMXNet1(_Default):
         if self._name in vars(block):
             return vars(block)[self._name]
         if "_names" not in vars(block) or not block._names.legacy:
-            raise MXNetAttributeError(f"{type(block).__name__!r} object has no attribute {self._name!r}")
+            raise MXNetAttributeError(
+                f"{type(block).__name__!r} object has no attribute {self._name!r}"
+            )
         return getattr(block._names, self._of) if self._of else block._names
 
     def __set__(self, block: Any, value: Any) -> None:
         names = vars(block).get("_names")
-        if names is not None and generation() == 1 and isinstance(value, _TAKEN.get(self._name, ())):
+        if (
+            names is not None
+            and generation() == 1
+            and isinstance(value, _TAKEN.get(self._name, ()))
+        ):
             names.rename(value)
         else:
             vars(block)[self._name] = value
@@ -66,7 +72,9 @@ class Named:
     _reg_params: dict[str, Parameter]
     _children: Any
 
-    prefix = _Default("prefix", "What stands before the names of the block's parameters, and its children's.")
+    prefix = _Default(
+        "prefix", "What stands before the names of the block's parameters, and its children's."
+    )
     name = _Default("name", "The block's name, its prefix without the underscore at the end.")
     _name = _OfMXNet1("name", "MXNet 1's `name`.")
     _prefix = _OfMXNet1("prefix", "MXNet 1's `prefix`.")
@@ -123,10 +131,16 @@ class Named:
             if id(p) not in known:
                 yield name.removeprefix(self._names.params.prefix), p
 
-    def _collect_params_with_prefix(self, prefix: str = "", select: str | None = None) -> dict[str, Parameter]:
+    def _collect_params_with_prefix(
+        self, prefix: str = "", select: str | None = None
+    ) -> dict[str, Parameter]:
         """All parameters by their places, with a prefix before these; those whose places a pattern matches."""
         found = dict(self._walk(f"{prefix}." if prefix else ""))  # type: ignore[attr-defined]
-        return found if select is None else {name: p for name, p in found.items() if re.match(select, name)}
+        return (
+            found
+            if select is None
+            else {name: p for name, p in found.items() if re.match(select, name)}
+        )
 
     def _check_container_with_block(self) -> None:
         """Warn of blocks that are hidden in lists, tuples and dictionaries."""
@@ -142,7 +156,11 @@ class Named:
         self.collect_params().save(filename, strip_prefix=self.prefix)  # type: ignore[attr-defined]
 
     def load_params(
-        self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+        self,
+        filename: str,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
     ) -> None:
         """MXNet 1's older name of `load_parameters`."""
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)

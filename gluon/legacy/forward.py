@@ -91,7 +91,9 @@ def follow_assigned(cls: Any) -> None:
         layer._followed = now
 
 
-def hybrid_forward_of_layer(block: Any, operators: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def hybrid_forward_of_layer(
+    block: Any, operators: Any, args: tuple[Any, ...], params: dict[str, Any]
+) -> Any:
     """What the `hybrid_forward` of a layer gives for parameters that are handed to it, by position or by keyword: its
     forward's results with these in the places of its own.
 
@@ -100,12 +102,23 @@ def hybrid_forward_of_layer(block: Any, operators: Any, args: tuple[Any, ...], p
     """
     mro = type(block).__mro__
     layers = mro[: mro.index(_hybrid_block())]
-    written = [k for k, cls in enumerate(layers) if vars(cls).get("hybrid_forward", _base(block)) is not _base(block)]
+    written = [
+        k
+        for k, cls in enumerate(layers)
+        if vars(cls).get("hybrid_forward", _base(block)) is not _base(block)
+    ]
     assigned = vars(layers[written[-1]]).get("_forward_before") if written else None
-    found = (assigned, *(vars(cls).get("forward") for cls in layers[written[-1] + 1 if written else 0 :]))
-    forward = next((f for f in found if f is not None and not getattr(f, "calls_hybrid_forward", False)), None)
+    found = (
+        assigned,
+        *(vars(cls).get("forward") for cls in layers[written[-1] + 1 if written else 0 :]),
+    )
+    forward = next(
+        (f for f in found if f is not None and not getattr(f, "calls_hybrid_forward", False)), None
+    )
     if forward is None:
-        raise errors.MXNetNotImplementedError(f"{type(block).__name__} does not define hybrid_forward()")
+        raise errors.MXNetNotImplementedError(
+            f"{type(block).__name__} does not define hybrid_forward()"
+        )
     own = list(block._reg_params)
     inputs = args
     if own:
@@ -113,7 +126,9 @@ def hybrid_forward_of_layer(block: Any, operators: Any, args: tuple[Any, ...], p
         count = sum(p.kind in kinds for p in inspect.signature(forward).parameters.values()) - 1
         inputs, handed = args[:count], args[count:]
         params = {**dict(zip(own, handed, strict=False)), **params}
-    options = {name: value for name, value in params.items() if name not in own and value is not None}
+    options = {
+        name: value for name, value in params.items() if name not in own and value is not None
+    }
     weights = {name: value for name, value in params.items() if name in own}
     compose = getattr(block, "_compose", None)
     if compose is not None and first_array(args) is None:
@@ -139,7 +154,11 @@ def takes_operators(function: Any) -> bool:
     P = inspect.Parameter
     if params and params[0].name == "F":
         return True
-    needed = [p for p in params if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) and p.default is P.empty]
+    needed = [
+        p
+        for p in params
+        if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) and p.default is P.empty
+    ]
     return generation() == 1 and len(needed) > 1
 
 

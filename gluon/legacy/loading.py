@@ -49,11 +49,14 @@ def _by_order(places: Mapping[str, Parameter], loaded: Mapping[str, Any]) -> dic
     for kind, params in kinds.items():
         if len(params) != len(written[kind]):
             return {}
-        for name, p in zip(sorted(written[kind], key=_numbers_as_numbers(written[kind])), params, strict=True):
+        for name, p in zip(
+            sorted(written[kind], key=_numbers_as_numbers(written[kind])), params, strict=True
+        ):
             have = p.shape or ()
             shape = np.shape(loaded[name])
             if p.shape is not None and not (
-                len(have) == len(shape) and all(a in (-1, 0, b) for a, b in zip(have, shape, strict=True))
+                len(have) == len(shape)
+                and all(a in (-1, 0, b) for a, b in zip(have, shape, strict=True))
             ):
                 return {}
             pairs[name] = p

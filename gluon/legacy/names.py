@@ -36,7 +36,9 @@ class Names:
         self._counts: dict[str, int] = {}
         self._outer: list[Any] = []
         if prefix is None:
-            prefix = (names.current().get(None, hint) if around is None else around._count(hint)) + "_"
+            prefix = (
+                names.current().get(None, hint) if around is None else around._count(hint)
+            ) + "_"
         if shared is not None:
             self.params = ParameterDict(getattr(shared, "prefix", ""), shared)
         elif around is not None:
@@ -84,7 +86,10 @@ class Names:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not self._empty:
             outer, manager = self._outer.pop()

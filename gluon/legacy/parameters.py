@@ -37,8 +37,12 @@ class ParameterDict(dict[str, Parameter]):
         super().__init__()
         self._prefix = prefix
         self._shared = shared
-        self._maker: ParameterDict | None = None  # makes parameters for this one: that of a block's long names
-        self._spelled: Callable[[], Mapping[str, Parameter]] | None = None  # the parameters by their other names
+        self._maker: ParameterDict | None = (
+            None  # makes parameters for this one: that of a block's long names
+        )
+        self._spelled: Callable[[], Mapping[str, Parameter]] | None = (
+            None  # the parameters by their other names
+        )
 
     def __reduce__(self) -> Any:
         # A copy knows no network any more.
@@ -67,14 +71,23 @@ class ParameterDict(dict[str, Parameter]):
         if self._maker is not None:
             if isinstance(name, str) and name.startswith(self.prefix):
                 short = name.removeprefix(self.prefix)
-                return next((p for p in self.values() if short in (p.name, p.name.removeprefix(self.prefix))), None)
+                return next(
+                    (
+                        p
+                        for p in self.values()
+                        if short in (p.name, p.name.removeprefix(self.prefix))
+                    ),
+                    None,
+                )
             return None
         return None
 
     def __missing__(self, name: str) -> Parameter:
         found = self._other(name)
         if found is None:
-            raise KeyError(f"{name!r} is no parameter here{errors.did_you_mean(str(name), list(self))}")
+            raise KeyError(
+                f"{name!r} is no parameter here{errors.did_you_mean(str(name), list(self))}"
+            )
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -141,7 +154,9 @@ class ParameterDict(dict[str, Parameter]):
         elif value is not None:
             host = value.asnumpy() if hasattr(value, "asnumpy") else np.asarray(value)
             if not isinstance(found, Constant):
-                raise errors.MXNetAssertionError(f"Parameter {full!r} already exists but it is not a constant.")
+                raise errors.MXNetAssertionError(
+                    f"Parameter {full!r} already exists but it is not a constant."
+                )
             if found.shape != host.shape or not (found.value.asnumpy() == host).all():
                 raise errors.MXNetAssertionError(
                     f"Constant {full!r} already exists but its value doesn't match new value"
@@ -278,7 +293,9 @@ class ParameterDict(dict[str, Parameter]):
         dtype_source: str = "current",
     ) -> None:
         """`load` from a dictionary of arrays, whose names may begin with ``arg:`` or ``aux:``."""
-        given = {restore_prefix + re.sub(r"^(arg|aux):", "", k): v for k, v in dict(param_dict).items()}
+        given = {
+            restore_prefix + re.sub(r"^(arg|aux):", "", k): v for k, v in dict(param_dict).items()
+        }
         where = f"file: {filename}" if filename else "param_dict"
         found = {id(self[name]) for name in given if name in self}
         for name, p in self.items():
@@ -333,10 +350,14 @@ def _agree(p: Parameter, wanted: Mapping[str, Any]) -> None:
             continue
         if name == "shape":
             shape = (value,) if isinstance(value, int) else tuple(value)
-            if len(shape) == len(have) and all(a == b or a <= 0 or b <= 0 for a, b in zip(shape, have, strict=True)):
+            if len(shape) == len(have) and all(
+                a == b or a <= 0 or b <= 0 for a, b in zip(shape, have, strict=True)
+            ):
                 p._shape = tuple(a if a > 0 else b for a, b in zip(shape, have, strict=True))
                 continue
-        same = np.dtype(value) == np.dtype(have) if name == "dtype" else value is have or value == have
+        same = (
+            np.dtype(value) == np.dtype(have) if name == "dtype" else value is have or value == have
+        )
         if not same:
             raise errors.MXNetAssertionError(
                 f"Cannot retrieve Parameter {p.name!r} because desired attribute does not match with stored for "

@@ -73,7 +73,9 @@ class Handed:
         return getattr(self._parameter, attribute)
 
 
-def run_on_symbols(block: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def run_on_symbols(
+    block: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
     """A block's results for symbols; its parameters are variables of their long names.
 
     Raises:
@@ -90,7 +92,8 @@ def run_on_symbols(block: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] 
         )
     first = next(a for a in _leaves(args) if hasattr(a, "list_arguments"))
     variables = {
-        attribute: _of_kind(p.variable(block._names.full(p)), first) for attribute, p in block._reg_params.items()
+        attribute: _of_kind(p.variable(block._names.full(p)), first)
+        for attribute, p in block._reg_params.items()
     }
     manager = name.current()
     if not block._names.empty:

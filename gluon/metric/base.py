@@ -75,7 +75,7 @@ def as_np(x: Any) -> Any:
 
 
 def average_of(said: str | None) -> str:
-    """"macro", the mean of the batches' values, or "micro", one value of everything; None is what MXNet 1 begins with,
+    """ "macro", the mean of the batches' values, or "micro", one value of everything; None is what MXNet 1 begins with,
     "macro", under its defaults, else "micro".
 
     Raises:

@@ -187,8 +187,7 @@ class _Counts:
     def __init__(self, class_type: str = "binary", threshold: Any = 0.5, beta: float = 1):
         if class_type not in ("binary", "multiclass", "multilabel"):
             raise MXNetValueError(
-                "class_type must be 'binary', 'multiclass' or 'multilabel', "
-                f"got {class_type!r}"
+                f"class_type must be 'binary', 'multiclass' or 'multilabel', got {class_type!r}"
             )
         self.class_type = class_type
         self.threshold = threshold
@@ -411,9 +410,7 @@ class PCC(EvalMetric):
     'pcc'
     """
 
-    def __init__(
-        self, name: str = "pcc", output_names: Names = None, label_names: Names = None
-    ):
+    def __init__(self, name: str = "pcc", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names=output_names, label_names=label_names)
 
     def reset(self) -> None:
@@ -507,7 +504,12 @@ class CrossEntropy(EvalMetric):
             name, eps=eps, ignore_label=ignore_label, axis=axis, from_logits=from_logits,
             output_names=output_names, label_names=label_names,
         )  # fmt: skip
-        self.eps, self.ignore_label, self.axis, self.from_logits = eps, ignore_label, axis, from_logits
+        self.eps, self.ignore_label, self.axis, self.from_logits = (
+            eps,
+            ignore_label,
+            axis,
+            from_logits,
+        )
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):

@@ -26,10 +26,14 @@ def meeting(label: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """
     check_label_shapes(label, pred)
     if len(np.unique(label)) > 2:
-        raise MXNetValueError("F1 and MCC currently only support binary classification: labels are 0 or 1")
+        raise MXNetValueError(
+            "F1 and MCC currently only support binary classification: labels are 0 or 1"
+        )
     said = pred.argmax(axis=1) == 1
     if said.shape[-1] != label.shape[-1] and 1 not in (said.shape[-1], label.shape[-1]):
-        raise MXNetValueError(f"labels are (N,), as many as predictions (N, 2), got {label.shape} and {pred.shape}")
+        raise MXNetValueError(
+            f"labels are (N,), as many as predictions (N, 2), got {label.shape} and {pred.shape}"
+        )
     said, label = np.broadcast_arrays(said, label)
     return said, label
 
@@ -69,7 +73,9 @@ class _BinaryClassificationMetrics:
         """
         said, numbers = meeting(label.asnumpy().astype("int32"), pred.asnumpy())
         true = numbers == 1
-        for kind, these in zip(_KINDS, (said & true, said & ~true, ~said & true, ~said & ~true), strict=True):
+        for kind, these in zip(
+            _KINDS, (said & true, said & ~true, ~said & true, ~said & ~true), strict=True
+        ):
             for name in (kind, f"global_{kind}"):
                 setattr(self, name, getattr(self, name) + int(these.sum()))
 

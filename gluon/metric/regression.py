@@ -72,9 +72,7 @@ class MAE(_Errors):
     'mae'
     """
 
-    def __init__(
-        self, name: str = "mae", output_names: Names = None, label_names: Names = None
-    ):
+    def __init__(self, name: str = "mae", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
     def _each(self, label: Any, pred: Any) -> Any:
@@ -94,9 +92,7 @@ class MSE(_Errors):
     'mse'
     """
 
-    def __init__(
-        self, name: str = "mse", output_names: Names = None, label_names: Names = None
-    ):
+    def __init__(self, name: str = "mse", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
     def _each(self, label: Any, pred: Any) -> Any:
@@ -116,9 +112,7 @@ class RMSE(MSE):
     'rmse'
     """
 
-    def __init__(
-        self, name: str = "rmse", output_names: Names = None, label_names: Names = None
-    ):
+    def __init__(self, name: str = "rmse", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
     def _of_batch(self, mean: Any) -> Any:

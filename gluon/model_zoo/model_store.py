@@ -106,7 +106,11 @@ def get_model_file(name: str, root: str | None = None) -> str:
             url = hugging_face.address(repo).url(f"{file_name}.params")
             fetch(url, path, overwrite=True, sha1_hash=_model_sha1[name], most=_LARGEST)
         else:
-            _unzipped(_url_format.format(repo_url=f"{repo}/", file_name=file_name), path, _model_sha1[name])
+            _unzipped(
+                _url_format.format(repo_url=f"{repo}/", file_name=file_name),
+                path,
+                _model_sha1[name],
+            )
     except errors.MXNetOSError as error:
         raise errors.MXNetOSError(
             f"the weights of {name} are neither at {path} nor could they be fetched: {error}. Put the file "
@@ -116,11 +120,15 @@ def get_model_file(name: str, root: str | None = None) -> str:
     except errors.FormatError:
         raise
     except errors.MXNetError as error:
-        raise errors.MXNetValueError(f"what came for {name} is not the published file: {error}") from error
+        raise errors.MXNetValueError(
+            f"what came for {name} is not the published file: {error}"
+        ) from error
     return path
 
 
-def load_pretrained(net: Any, pretrained: bool | str, name: str, root: str | None, device: Any) -> Any:
+def load_pretrained(
+    net: Any, pretrained: bool | str, name: str, root: str | None, device: Any
+) -> Any:
     """The network, with trained weights if ``pretrained``: True, or the path or `hf://owner/name/file` of a file.
 
     ``owner/name`` is `model.safetensors` of that repository of Hugging Face. A file that has PyTorch's names, as

@@ -37,7 +37,9 @@ class _Layer(NamedTuple):
         )
 
     def __str__(self) -> str:
-        arrays = ", ".join(f"{name} {'x'.join(map(str, shape)) or '()'}" for name, shape in self.arrays.items())
+        arrays = ", ".join(
+            f"{name} {'x'.join(map(str, shape)) or '()'}" for name, shape in self.arrays.items()
+        )
         return f"{self.place or '(itself)'} ({arrays})"
 
 
@@ -123,7 +125,9 @@ def is_of_torch(names: Iterable[str], net: Block) -> bool:
     names = set(names)
     if {name for name, _ in net._walk("")} <= names or not all("." in name for name in names):
         return False
-    return any(n.endswith(".weight") for n in names) and not any(n.endswith((".gamma", ".beta")) for n in names)
+    return any(n.endswith(".weight") for n in names) and not any(
+        n.endswith((".gamma", ".beta")) for n in names
+    )
 
 
 def _unwrapped(state: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -142,7 +146,9 @@ def _of_network(net: Block) -> list[_Layer]:
         for piece in interchange._torch_pieces(block, own):
             known = own[piece.own]  # a Parameter, or the shape of a recurrent layer's array
             shape = tuple(getattr(known, "shape", known) or ())
-            arrays[piece.other] = shape if piece.perm is None else tuple(shape[d] for d in piece.perm)
+            arrays[piece.other] = (
+                shape if piece.perm is None else tuple(shape[d] for d in piece.perm)
+            )
         if arrays:
             found.append(_Layer(place, arrays))
     return found
@@ -188,7 +194,11 @@ def _key(swapped: Callable[[str], bool]) -> Callable[[str], tuple[Any, ...]]:
 
 
 #: Convolutions before normalizations, after them, and after them but in the first layer (DenseNet).
-_ORDERS = (_key(lambda number: False), _key(lambda number: True), _key(lambda number: number != "0"))
+_ORDERS = (
+    _key(lambda number: False),
+    _key(lambda number: True),
+    _key(lambda number: number != "0"),
+)
 
 
 def _orders_of(layers: list[_Layer]) -> Iterator[list[_Layer]]:
@@ -201,7 +211,9 @@ def _orders_of(layers: list[_Layer]) -> Iterator[list[_Layer]]:
 
 def _no_match(net: Block, ours: list[_Layer], theirs: list[_Layer]) -> str:
     kind = type(net).__name__
-    order = max(_orders_of(theirs), key=lambda layers: _agreeing(ours, layers))  # what goes furthest says most
+    order = max(
+        _orders_of(theirs), key=lambda layers: _agreeing(ours, layers)
+    )  # what goes furthest says most
     at = _agreeing(ours, order)
     if at == len(ours) and len(order) > at:
         parts = f"{kind} has {at} layers, and these {len(order)}: from {order[at]} on there is no place (skip=...?)"

@@ -17,7 +17,16 @@ from ..parameter import Parameter
 from .model_store import load_pretrained
 from .vision._network import takes_ctx
 
-__all__ = ["BERT", "EncoderLayer", "ViT", "bert_base", "bert_large", "vit_b_16", "vit_b_32", "vit_l_16"]
+__all__ = [
+    "BERT",
+    "EncoderLayer",
+    "ViT",
+    "bert_base",
+    "bert_large",
+    "vit_b_16",
+    "vit_b_32",
+    "vit_l_16",
+]
 
 
 class EncoderLayer(HybridBlock):
@@ -42,7 +51,13 @@ class EncoderLayer(HybridBlock):
     """
 
     def __init__(
-        self, units: int, heads: int, hidden: int, before: bool = True, epsilon: float = 1e-6, dropout: float = 0.0
+        self,
+        units: int,
+        heads: int,
+        hidden: int,
+        before: bool = True,
+        epsilon: float = 1e-6,
+        dropout: float = 0.0,
     ):
         super().__init__()
         if units % heads:
@@ -51,7 +66,9 @@ class EncoderLayer(HybridBlock):
         self.query, self.key, self.value, self.project = (
             nn.Dense(units, flatten=False, in_units=units) for _ in range(4)
         )
-        self.norm1, self.norm2 = (nn.LayerNorm(epsilon=epsilon, in_channels=units) for _ in range(2))
+        self.norm1, self.norm2 = (
+            nn.LayerNorm(epsilon=epsilon, in_channels=units) for _ in range(2)
+        )
         self.fc1 = nn.Dense(hidden, flatten=False, in_units=units)
         self.fc2 = nn.Dense(units, flatten=False, in_units=hidden)
         self.gelu = nn.GELU()
@@ -62,8 +79,14 @@ class EncoderLayer(HybridBlock):
 
     def attention(self, x: Any, mask: Any = None) -> Any:
         """What the tokens read of each other, (N, T, units)."""
-        query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(x))
-        scores = np.matmul(query, key.transpose(0, 1, 3, 2)) / (self.query._units // self._heads) ** 0.5
+        query, key, value = (
+            self._split(self.query(x)),
+            self._split(self.key(x)),
+            self._split(self.value(x)),
+        )
+        scores = (
+            np.matmul(query, key.transpose(0, 1, 3, 2)) / (self.query._units // self._heads) ** 0.5
+        )
         weights = npx.softmax(scores if mask is None else scores + mask, axis=-1)
         read = np.matmul(weights, value).transpose(0, 2, 1, 3)
         return self.project(npx.reshape(read, (-2, -2, -1)))
@@ -112,7 +135,9 @@ class _Encoder(HybridBlock):
             if ".qkv." not in name:
                 found[name] = a
                 continue
-            for one, part in zip(("query", "key", "value"), onp.split(interchange._host(a), 3), strict=True):
+            for one, part in zip(
+                ("query", "key", "value"), onp.split(interchange._host(a), 3), strict=True
+            ):
                 found[name.replace("qkv", one)] = part
         return found
 
@@ -125,7 +150,10 @@ _OF_LAYERS = [
     (r"\.attention\.k_proj\.", ".key."),
     (r"\.attention\.v_proj\.", ".value."),
     (r"\.attention\.output\.LayerNorm\.", ".norm1."),
-    (r"\.(?:attention\.output\.dense|attention\.o_proj|self_attention\.out_proj|attn\.proj)\.", ".project."),
+    (
+        r"\.(?:attention\.output\.dense|attention\.o_proj|self_attention\.out_proj|attn\.proj)\.",
+        ".project.",
+    ),
     (r"\.self_attention\.in_proj_", ".qkv."),
     (r"\.attn\.qkv\.", ".qkv."),
     (r"\.(?:layernorm_before|ln_1)\.", ".norm1."),
@@ -159,7 +187,10 @@ class ViT(_Encoder, Layer):
 
     _rules = (
         (r"^(?:module|model|vit)\.", ""),
-        (r"^embeddings\.patch_embeddings\.projection\.|^conv_proj\.|^patch_embed\.proj\.", "patches."),
+        (
+            r"^embeddings\.patch_embeddings\.projection\.|^conv_proj\.|^patch_embed\.proj\.",
+            "patches.",
+        ),
         (r"^embeddings\.cls_token$|^class_token$", "cls_token"),
         (r"^embeddings\.position_embeddings$|^encoder\.pos_embedding$|^pos_embed$", "positions"),
         *_OF_LAYERS,
@@ -174,13 +205,17 @@ class ViT(_Encoder, Layer):
     ):  # fmt: skip
         super().__init__()
         if image_size % patch_size:
-            raise errors.MXNetValueError(f"patches of {patch_size} do not fill pictures of {image_size}")
+            raise errors.MXNetValueError(
+                f"patches of {patch_size} do not fill pictures of {image_size}"
+            )
         count = (image_size // patch_size) ** 2
         self.patches = nn.Conv2D(units, patch_size, patch_size, in_channels=3)
         self.cls_token = Parameter("cls_token", shape=(1, 1, units), init="zeros")
         self.positions = Parameter("positions", shape=(1, count + 1, units), init="normal")
         self.layers = nn.HybridSequential()
-        self.layers.add(*(EncoderLayer(units, heads, hidden, True, epsilon, dropout) for _ in range(layers)))
+        self.layers.add(
+            *(EncoderLayer(units, heads, hidden, True, epsilon, dropout) for _ in range(layers))
+        )
         self.norm = nn.LayerNorm(epsilon=epsilon, in_channels=units)
         self.output = nn.Dense(classes, in_units=units)
 
@@ -236,16 +271,24 @@ class BERT(_Encoder):
         length: int = 512, kinds: int = 2, epsilon: float = 1e-12, dropout: float = 0.1,
     ):  # fmt: skip
         super().__init__()
-        self.words, self.positions, self.kinds = (nn.Embedding(n, units) for n in (words, length, kinds))
+        self.words, self.positions, self.kinds = (
+            nn.Embedding(n, units) for n in (words, length, kinds)
+        )
         self.norm = nn.LayerNorm(epsilon=epsilon, in_channels=units)
         self.drop = nn.Dropout(dropout)
         self.layers = nn.HybridSequential()
-        self.layers.add(*(EncoderLayer(units, heads, hidden, False, epsilon, dropout) for _ in range(layers)))
+        self.layers.add(
+            *(EncoderLayer(units, heads, hidden, False, epsilon, dropout) for _ in range(layers))
+        )
         self.pooler = nn.Dense(units, activation="tanh", in_units=units)
 
     def forward(self, words: Any, kinds: Any = None, lengths: Any = None) -> Any:
         places = np.arange(words.shape[1], dtype="int32", device=words.device)
-        x = self.words(words) + self.positions(places) + self.kinds(np.zeros_like(words) if kinds is None else kinds)
+        x = (
+            self.words(words)
+            + self.positions(places)
+            + self.kinds(np.zeros_like(words) if kinds is None else kinds)
+        )
         x = self.drop(self.norm(x))
         mask = None
         if lengths is not None:
@@ -257,7 +300,9 @@ class BERT(_Encoder):
 
 
 @takes_ctx
-def vit_b_16(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> ViT:
+def vit_b_16(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> ViT:
     """ViT-B/16, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
 
     Args:
@@ -274,7 +319,9 @@ def vit_b_16(pretrained: bool | str = False, device: Any = None, root: str | Non
 
 
 @takes_ctx
-def vit_b_32(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> ViT:
+def vit_b_32(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> ViT:
     """ViT-B/32, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
 
     Args:
@@ -291,7 +338,9 @@ def vit_b_32(pretrained: bool | str = False, device: Any = None, root: str | Non
 
 
 @takes_ctx
-def vit_l_16(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> ViT:
+def vit_l_16(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> ViT:
     """ViT-L/16, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
 
     Args:
@@ -303,12 +352,16 @@ def vit_l_16(pretrained: bool | str = False, device: Any = None, root: str | Non
     Returns:
       ViT: the network.
     """
-    net = ViT(**{**{"patch_size": 16, "units": 1024, "layers": 24, "heads": 16, "hidden": 4096}, **kwargs})
+    net = ViT(
+        **{**{"patch_size": 16, "units": 1024, "layers": 24, "heads": 16, "hidden": 4096}, **kwargs}
+    )
     return load_pretrained(net, pretrained, "vit_l_16", root, device)  # type: ignore[no-any-return]
 
 
 @takes_ctx
-def bert_base(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> BERT:
+def bert_base(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> BERT:
     """BERT of 12 layers, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
 
     Args:
@@ -325,7 +378,9 @@ def bert_base(pretrained: bool | str = False, device: Any = None, root: str | No
 
 
 @takes_ctx
-def bert_large(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> BERT:
+def bert_large(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> BERT:
     """BERT of 24 layers, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
 
     Args:

@@ -111,6 +111,10 @@ def __getattr__(name: str) -> Any:
         from ..symbol_block import SymbolBlock
 
         return SymbolBlock
-    if name in ("activations", "basic_layers", "conv_layers"):  # MXNet's modules: their layers are all here
+    if name in (
+        "activations",
+        "basic_layers",
+        "conv_layers",
+    ):  # MXNet's modules: their layers are all here
         return sys.modules[__name__]
     raise _no_name(__name__, name)

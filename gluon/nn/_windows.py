@@ -15,7 +15,9 @@ Size = int | Sequence[int]
 def _tuple(value: Size, n: int, what: str) -> tuple[int, ...]:
     made = (value,) * n if isinstance(value, int) else tuple(value)
     if len(made) != n:
-        raise errors.MXNetAssertionError(f"{what} must be a number or a list of {n} ints, got {value}")
+        raise errors.MXNetAssertionError(
+            f"{what} must be a number or a list of {n} ints, got {value}"
+        )
     return made
 
 
@@ -23,7 +25,9 @@ def check_layout(layout: str, n: int) -> None:
     """Raise MXNetAssertionError unless this is a layout of images with ``n`` spatial axes."""
     space = "DHW"[3 - n :]
     if layout not in (f"NC{space}", f"N{space}C"):
-        raise errors.MXNetAssertionError(f"layout must be 'NC{space}' or 'N{space}C', got {layout!r}")
+        raise errors.MXNetAssertionError(
+            f"layout must be 'NC{space}' or 'N{space}C', got {layout!r}"
+        )
 
 
 def described(layer: Any, arrow: str, bias: Parameter | None) -> str:

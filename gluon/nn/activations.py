@@ -60,7 +60,9 @@ class LeakyReLU(Layer):
     def __init__(self, alpha: float):
         super().__init__()
         if alpha < 0:
-            raise errors.MXNetAssertionError(f"Slope coefficient for LeakyReLU must be no less than 0, got {alpha}")
+            raise errors.MXNetAssertionError(
+                f"Slope coefficient for LeakyReLU must be no less than 0, got {alpha}"
+            )
         self._alpha = alpha
 
     def forward(self, x: Any) -> Any:

@@ -36,7 +36,11 @@ class _Container:
         """Append blocks to the chain."""
         for block in blocks:
             if isinstance(block, (type, list, tuple)):
-                how = f"{block.__name__}(...) makes one" if isinstance(block, type) else "add(*blocks) takes several"
+                how = (
+                    f"{block.__name__}(...) makes one"
+                    if isinstance(block, type)
+                    else "add(*blocks) takes several"
+                )
                 raise errors.MXNetTypeError(f"add takes blocks, got {block!r}: {how}")
             self.register_child(block)  # type: ignore[attr-defined]
 
@@ -122,15 +126,23 @@ class Dense(Layer):
     ):
         super().__init__()
         if isinstance(units, str | bytes | None | list | tuple):
-            raise errors.MXNetTypeError(f"units={units!r}: the number of outputs is expected, as in nn.Dense(10)")
+            raise errors.MXNetTypeError(
+                f"units={units!r}: the number of outputs is expected, as in nn.Dense(10)"
+            )
         self._units = units
         self._in_units = in_units
         self._flatten = flatten
         self.weight = Parameter(
-            "weight", shape=(units, in_units), dtype=dtype, init=weight_initializer, allow_deferred_init=True
+            "weight",
+            shape=(units, in_units),
+            dtype=dtype,
+            init=weight_initializer,
+            allow_deferred_init=True,
         )
         self.bias = (
-            Parameter("bias", shape=(units,), dtype=dtype, init=bias_initializer, allow_deferred_init=True)
+            Parameter(
+                "bias", shape=(units,), dtype=dtype, init=bias_initializer, allow_deferred_init=True
+            )
             if use_bias
             else None
         )
@@ -221,13 +233,21 @@ class Embedding(Layer):
 
     def forward(self, x: Any) -> Any:
         k = self._kwargs
-        sparse: dict[str, Any] = {"sparse_grad": True} if k["sparse_grad"] else {}  # files name the unusual
+        sparse: dict[str, Any] = (
+            {"sparse_grad": True} if k["sparse_grad"] else {}
+        )  # files name the unusual
         return npx.embedding(
-            x, self.weight.data(x.device), input_dim=k["input_dim"], output_dim=k["output_dim"], **sparse
+            x,
+            self.weight.data(x.device),
+            input_dim=k["input_dim"],
+            output_dim=k["output_dim"],
+            **sparse,
         )
 
     def __repr__(self) -> str:
-        return f"Embedding({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {self._dtype})"
+        return (
+            f"Embedding({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {self._dtype})"
+        )
 
 
 class Flatten(Layer):

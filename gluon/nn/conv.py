@@ -70,7 +70,13 @@ class _Conv(Layer):
             allow_deferred_init=True,
         )
         self.bias = (
-            Parameter("bias", shape=(channels,), dtype=dtype, init=bias_initializer, allow_deferred_init=True)
+            Parameter(
+                "bias",
+                shape=(channels,),
+                dtype=dtype,
+                init=bias_initializer,
+                allow_deferred_init=True,
+            )
             if use_bias
             else None
         )
@@ -112,7 +118,9 @@ class _Conv(Layer):
         d = x.device
         bias = self.bias
         operator = npx.deconvolution if self._transposed else npx.convolution
-        out = operator(x, self.weight.data(d), None if bias is None else bias.data(d), **self._kwargs)
+        out = operator(
+            x, self.weight.data(d), None if bias is None else bias.data(d), **self._kwargs
+        )
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
@@ -187,8 +195,7 @@ class Conv1D(_PlainConv):
 
 @worded("convolution")
 class Conv2D(_PlainConv):
-    """2-d convolution: (N, C, H, W) gives (N, channels, H', W'); ``layout="NHWC"`` as well.
-    """
+    """2-d convolution: (N, C, H, W) gives (N, channels, H', W'); ``layout="NHWC"`` as well."""
 
     _dims, _default_layout = 2, "NCHW"
 
@@ -429,9 +436,15 @@ class ReflectionPad2D(Layer):
 
     def __init__(self, padding: Size = 0):
         super().__init__()
-        p = padding if not isinstance(padding, int) else (0, 0, 0, 0, padding, padding, padding, padding)
+        p = (
+            padding
+            if not isinstance(padding, int)
+            else (0, 0, 0, 0, padding, padding, padding, padding)
+        )
         if len(p) != 8:
-            raise errors.MXNetAssertionError(f"padding is a number or 8 numbers (two an axis), got {padding}")
+            raise errors.MXNetAssertionError(
+                f"padding is a number or 8 numbers (two an axis), got {padding}"
+            )
         self._padding = tuple((p[i], p[i + 1]) for i in range(0, 8, 2))
 
     def forward(self, x: Any) -> Any:

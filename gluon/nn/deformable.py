@@ -63,7 +63,9 @@ class DeformableConvolution(Layer):
     ):
         super().__init__()
         if layout not in ("NCHW", "NHWC"):
-            raise errors.MXNetAssertionError(f"Only supports 'NCHW' and 'NHWC' layout for now, got {layout}")
+            raise errors.MXNetAssertionError(
+                f"Only supports 'NCHW' and 'NHWC' layout for now, got {layout}"
+            )
         kernel = _tuple(kernel_size, 2, "kernel_size")
         self._layout, self._groups, self._in_channels = layout, groups, in_channels
         self._taps = num_deformable_group * kernel[0] * kernel[1]
@@ -83,32 +85,45 @@ class DeformableConvolution(Layer):
         def of_offsets() -> None:
             shape = self._shape(offsets, kernel, in_channels)
             self.offset_weight = made("offset_weight", shape, offset_weight_initializer)
-            self.offset_bias = made("offset_bias", (offsets,), offset_bias_initializer) if offset_use_bias else None
+            self.offset_bias = (
+                made("offset_bias", (offsets,), offset_bias_initializer)
+                if offset_use_bias
+                else None
+            )
 
         if self._offsets_first:
             of_offsets()
         self.deformable_conv_weight = made(
             "deformable_conv_weight", self._shape(channels, kernel, in_channels), weight_initializer
         )
-        self.deformable_conv_bias = made("deformable_conv_bias", (channels,), bias_initializer) if use_bias else None
+        self.deformable_conv_bias = (
+            made("deformable_conv_bias", (channels,), bias_initializer) if use_bias else None
+        )
         if not self._offsets_first:
             of_offsets()
         self.act = Activation(activation) if activation else None
 
     def _shape(self, filters: int, kernel: tuple[int, ...], in_channels: int) -> tuple[int, ...]:
         channels = in_channels // self._groups
-        return (filters, channels, *kernel) if self._layout == "NCHW" else (filters, *kernel, channels)
+        return (
+            (filters, channels, *kernel) if self._layout == "NCHW" else (filters, *kernel, channels)
+        )
 
     def infer_shape(self, x: Any) -> None:
         """The weights' shapes for inputs ``x``."""
         kernel, channels = self._kwargs["kernel"], x.shape[self._layout.find("C")]
-        self.deformable_conv_weight.shape = self._shape(self._kwargs["num_filter"], kernel, channels)
+        self.deformable_conv_weight.shape = self._shape(
+            self._kwargs["num_filter"], kernel, channels
+        )
         self.offset_weight.shape = self._shape(self._of_offsets["num_filter"], kernel, channels)
 
     def _offsets(self, x: Any) -> Any:
         d, bias = x.device, self.offset_bias
         return npx.convolution(
-            x, self.offset_weight.data(d), None if bias is None else bias.data(d), **self._of_offsets
+            x,
+            self.offset_weight.data(d),
+            None if bias is None else bias.data(d),
+            **self._of_offsets,
         )
 
     def _parameters(self, x: Any) -> tuple[Any, Any]:
@@ -162,7 +177,11 @@ class ModulatedDeformableConvolution(DeformableConvolution):
         """The convolution at the offsets, with the weights, that it computes."""
         found = self._offsets(x)
         split = 2 * self._taps
-        offsets, mask = [nd.slice_axis(found, axis=1, begin=b, end=e) for b, e in ((0, split), (split, None))]
+        offsets, mask = [
+            nd.slice_axis(found, axis=1, begin=b, end=e) for b, e in ((0, split), (split, None))
+        ]
         mask = npx.sigmoid(mask) * 2
-        out = npx.modulated_deformable_convolution(x, offsets, mask, *self._parameters(x), **self._kwargs)
+        out = npx.modulated_deformable_convolution(
+            x, offsets, mask, *self._parameters(x), **self._kwargs
+        )
         return out if self.act is None else self.act(out)

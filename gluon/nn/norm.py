@@ -123,7 +123,9 @@ class BatchNorm(_Affine):
         return npx.relu(out) if self._relu else out
 
     def __repr__(self) -> str:
-        text = ", ".join(f"{k}={v}" for k, v in {**self._kwargs, "in_channels": _channels(self)}.items())
+        text = ", ".join(
+            f"{k}={v}" for k, v in {**self._kwargs, "in_channels": _channels(self)}.items()
+        )
         return f"{type(self).__name__}({text})"
 
 
@@ -167,7 +169,12 @@ class LayerNorm(_Affine):
     ):
         super().__init__()
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
-        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}  # what MXNet's text shows
+        self._kwargs = {
+            "eps": epsilon,
+            "axis": axis,
+            "center": center,
+            "scale": scale,
+        }  # what MXNet's text shows
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
@@ -207,7 +214,12 @@ class GroupNorm(_Affine):
         in_channels: int = 0,
     ):
         super().__init__()
-        self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
+        self._num_groups, self._epsilon, self._center, self._scale = (
+            num_groups,
+            epsilon,
+            center,
+            scale,
+        )
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
         n = num_groups if generation() == 1 else in_channels
         self._affine(scale, center, gamma_initializer, beta_initializer, n)

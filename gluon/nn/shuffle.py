@@ -39,7 +39,9 @@ class _PixelShuffle(Layer):
                 f"{type(self).__name__} takes channels that {total} divides, got {channels} (shape {x.shape})"
             )
         x = np.transpose(x.reshape((batch, channels // total, *factors, *space)), self._order())
-        return x.reshape((batch, channels // total, *[f * s for f, s in zip(factors, space, strict=True)]))
+        return x.reshape(
+            (batch, channels // total, *[f * s for f, s in zip(factors, space, strict=True)])
+        )
 
     def _order(self) -> tuple[int, ...]:
         """Each axis of space, then its factor."""
@@ -50,7 +52,9 @@ class _PixelShuffle(Layer):
         space, factors = [0] * self._dims, self._factors
         x = nd.reshape(x, shape=[0, -4, -1, math.prod(factors), *space])
         for k in range(1, len(factors)):
-            x = nd.reshape(x, shape=[0] * (k + 1) + [-4, factors[k - 1], math.prod(factors[k:]), *space])
+            x = nd.reshape(
+                x, shape=[0] * (k + 1) + [-4, factors[k - 1], math.prod(factors[k:]), *space]
+            )
         return nd.reshape(nd.transpose(x, axes=self._order()), shape=[0, 0] + [-3] * self._dims)
 
     def __repr__(self) -> str:

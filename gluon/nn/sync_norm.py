@@ -137,7 +137,9 @@ class _Meeting:
         with self._lock:
             self._given.append(given)
             self._results.append(values)
-        core.local.st.put_aside(values[0].aval.device)  # what computed them need not run before all are here
+        core.local.st.put_aside(
+            values[0].aval.device
+        )  # what computed them need not run before all are here
         return [type(given[0])._wrap(v) for v in values]
 
     def run(self) -> None:
@@ -155,12 +157,16 @@ class _Meeting:
             try:
                 home = self._given[0][0].device
                 with core.apart(), autograd.pause():
-                    made = _run(self._row, [a.to_device(home) for given in self._given for a in given])
+                    made = _run(
+                        self._row, [a.to_device(home) for given in self._given for a in given]
+                    )
                     for given, values in zip(self._given, self._results, strict=True):
                         for v, a in zip(values, made, strict=True):
                             v.arr, v.seg = core.read(a.to_device(given[0].device)._value()), None
             except BaseException as error:
-                core.failed([v for values in self._results for v in values if v.seg is not None], error)
+                core.failed(
+                    [v for values in self._results for v in values if v.seg is not None], error
+                )
             finally:
                 self._given, self._results, self.before = [], [], []
 
@@ -231,7 +237,9 @@ class SyncBatchNorm(BatchNorm):
         **kwargs: Any,
     ):
         if num_devices is not None and (not isinstance(num_devices, int) or num_devices < 1):
-            raise errors.MXNetValueError(f"num_devices is how many devices share a batch, got {num_devices!r}")
+            raise errors.MXNetValueError(
+                f"num_devices is how many devices share a batch, got {num_devices!r}"
+            )
         super().__init__(
             1, momentum, epsilon, center, scale, use_global_stats, beta_initializer, gamma_initializer,
             running_mean_initializer, running_variance_initializer, in_channels,
@@ -260,7 +268,9 @@ class SyncBatchNorm(BatchNorm):
             for p, now in zip((self.running_mean, self.running_var), rule.statistics, strict=False):
                 moving = p.data(device)
                 meeting.before.append((moving, moving._value()))
-                moving._set(_run(_MOVED, [moving, now], momentum=self._kwargs["momentum"])[0]._value())
+                moving._set(
+                    _run(_MOVED, [moving, now], momentum=self._kwargs["momentum"])[0]._value()
+                )
         return out
 
     def _of_symbol(self, x: Any) -> Any:
@@ -273,7 +283,11 @@ class SyncBatchNorm(BatchNorm):
         """The meeting that a device's part of the batch joins."""
         with _lock:
             meeting = self._meeting
-            if meeting is not None and not meeting.full and (device in meeting.devices or meeting.n != n):
+            if (
+                meeting is not None
+                and not meeting.full
+                and (device in meeting.devices or meeting.n != n)
+            ):
                 meeting.give_up()  # a batch that not all devices got: a new one begins
                 meeting = None
             if meeting is None or meeting.full:

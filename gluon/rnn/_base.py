@@ -43,7 +43,9 @@ class Unrolling(NamedTuple):
     axis: int
     batch_size: int
 
-    def of(self, cell: Any, inputs: Any, states: Any, merge: bool | None = True) -> tuple[Any, list[Any]]:
+    def of(
+        self, cell: Any, inputs: Any, states: Any, merge: bool | None = True
+    ) -> tuple[Any, list[Any]]:
         """Another cell unrolled over a sequence in the place of this one."""
         found: tuple[Any, list[Any]] = cell.unroll(
             self.length, inputs, begin_state=states, layout=self.layout, merge_outputs=merge,
@@ -53,7 +55,11 @@ class Unrolling(NamedTuple):
 
     def masked(self, sequence: Any) -> Any:
         """A sequence with zeros behind the valid lengths, if there are any."""
-        return sequence if self.valid_length is None else masked(sequence, self.valid_length, self.axis)
+        return (
+            sequence
+            if self.valid_length is None
+            else masked(sequence, self.valid_length, self.axis)
+        )
 
     def shaped(self, sequence: Any) -> Any:
         """A sequence as one array or as a list, as was asked for; by default a list unless there are valid lengths."""
@@ -110,7 +116,9 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
                 "modifier cell instead."
             )
 
-    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(
+        self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any
+    ) -> list[Any]:
         """The states before the first step: ``func(shape=...)`` for each; zeros by default.
 
         Functions of mx.sym get a name as well: ``lstm0_begin_state_0``.
@@ -120,7 +128,9 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
         """
         self._check_unmodified()
         infos = self.state_info(batch_size)
-        names = [f"{self.prefix}begin_state_{self._init_counter + k}" for k in range(1, len(infos) + 1)]
+        names = [
+            f"{self.prefix}begin_state_{self._init_counter + k}" for k in range(1, len(infos) + 1)
+        ]
         self._init_counter += len(infos)
         return made_states(infos, func, kwargs, names)
 
@@ -165,7 +175,9 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
         self.reset()
         axis, batch_size = checked(length, inputs, layout)
         return self._run_over(
-            Unrolling(length, inputs, begin_state, layout, merge_outputs, valid_length, axis, batch_size)
+            Unrolling(
+                length, inputs, begin_state, layout, merge_outputs, valid_length, axis, batch_size
+            )
         )
 
     def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
@@ -177,7 +189,9 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
             return formatted(outputs, run.axis, run.merge_outputs), states
         return formatted(outputs, run.axis, bool(run.merge_outputs)), states
 
-    def _unrolled(self, inputs: Any, states: list[Any], axis: int, length: int, valid: Any) -> tuple[Any, list[Any]]:
+    def _unrolled(
+        self, inputs: Any, states: list[Any], axis: int, length: int, valid: Any
+    ) -> tuple[Any, list[Any]]:
         """Outputs, as a list or as one array, and the last states."""
         arrays = [*(inputs if isinstance(inputs, (list, tuple)) else [inputs]), *states]
         if length > 1 and compiles(arrays, length):
@@ -186,7 +200,10 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
             try:
                 return self._scanned(inputs, states, axis, valid)
             except (_HoldsArrays, errors.MXNetValueError):
-                for cell, attributes in before:  # what the body left there has no value outside of it
+                for (
+                    cell,
+                    attributes,
+                ) in before:  # what the body left there has no value outside of it
                     vars(cell).update(attributes)
         outputs = []
         for k, x in enumerate(steps_of(inputs, axis)):
@@ -206,7 +223,9 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
         """What runs over the sequence, and the step: cells compute what needs no state for all steps at once."""
         return sequence, self
 
-    def _scanned(self, inputs: Any, states: list[Any], axis: int, valid: Any) -> tuple[Any, list[Any]]:
+    def _scanned(
+        self, inputs: Any, states: list[Any], axis: int, valid: Any
+    ) -> tuple[Any, list[Any]]:
         """The sequence by `npx.foreach`. What steps leave in attributes (`_carried`) are states as well."""
         sequence = merged(inputs, axis)
         if axis:
@@ -218,7 +237,9 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
             first, new = self(sequence[0], states)
             states = _next_states(valid, 0, new, states)
             sequence, offset = sequence[1:], 1
-            carried = [(cell, name) for cell, name in carried if isinstance(getattr(cell, name), NDArray)]
+            carried = [
+                (cell, name) for cell, name in carried if isinstance(getattr(cell, name), NDArray)
+            ]
         sequence, step = self._hoisted(sequence)
         held = [getattr(cell, name) for cell, name in carried]
         n, m = len(states), len(states) + len(held)
@@ -251,7 +272,11 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
         """``activation`` of an array: a name, a LeakyReLU, or a function."""
         if isinstance(activation, str):
             fn = _FUNCTIONS.get(activation)
-            return fn(inputs, **kwargs) if fn else npx.activation(inputs, act_type=activation, **kwargs)
+            return (
+                fn(inputs, **kwargs)
+                if fn
+                else npx.activation(inputs, act_type=activation, **kwargs)
+            )
         if isinstance(activation, LeakyReLU):
             return npx.leaky_relu(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
         return activation(inputs, **kwargs)
@@ -282,14 +307,20 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         # What a step leaves in an attribute (a mask, the last output) has no value outside of a graph of that step.
-        if self._active and not is_recording() and any(type(cell)._carried for cell in _cells(self)):
+        if (
+            self._active
+            and not is_recording()
+            and any(type(cell)._carried for cell in _cells(self))
+        ):
             return self._run_forward(*args, **kwargs)
         return super()._run(*args, **kwargs)
 
 
 def of_symbols(inputs: Any) -> bool:
     """Whether a sequence is a symbol, or a list of them."""
-    return hasattr(inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs, "list_arguments")
+    return hasattr(
+        inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs, "list_arguments"
+    )
 
 
 def of_the_kind_of(like: NDArray, states: list[Any]) -> list[Any]:
@@ -307,10 +338,16 @@ def made_states(
     if func is np.zeros and not is_np_array():
         func = nd.zeros
     if getattr(func, "__module__", "").startswith("mxjax.symbol"):
-        return [func(**{"name": name, **info, **kwargs}) for name, info in zip(names, infos, strict=True)]
+        return [
+            func(**{"name": name, **info, **kwargs})
+            for name, info in zip(names, infos, strict=True)
+        ]
     for info in infos:
         own = {**info, **kwargs}
-        wanted: dict[str, Any] = {"shape": own.pop("shape", ()), "dtype": own.pop("dtype", "float32")}
+        wanted: dict[str, Any] = {
+            "shape": own.pop("shape", ()),
+            "dtype": own.pop("dtype", "float32"),
+        }
         device = own.pop("device", own.pop("ctx", None))
         if device is not None:
             wanted["device"] = device

@@ -35,7 +35,11 @@ def _activated(x: Any, activation: Any, **kwargs: Any) -> Any:
 
 def _dense(cell: Any, x: Any, weights: Weights, which: str, p: str) -> Any:
     return F.FullyConnected(
-        x, weights[f"{which}_weight"], weights[f"{which}_bias"], num_hidden=cell._rows, name=f"{p}{which}"
+        x,
+        weights[f"{which}_weight"],
+        weights[f"{which}_bias"],
+        num_hidden=cell._rows,
+        name=f"{p}{which}",
     )
 
 
@@ -51,7 +55,9 @@ def _rnn(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Resu
 
 def _lstm(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Result:
     i2h, h2h = _projections(cell, x, states, weights, p)
-    parts = F.SliceChannel(F.elemwise_add(i2h, h2h, name=f"{p}plus0"), num_outputs=4, name=f"{p}slice")
+    parts = F.SliceChannel(
+        F.elemwise_add(i2h, h2h, name=f"{p}plus0"), num_outputs=4, name=f"{p}slice"
+    )
     gates = (0, "i"), (1, "f"), (3, "o")
     i, f, o = (_activated(parts[k], cell._recurrent_activation, name=f"{p}{w}") for k, w in gates)
     g = _activated(parts[2], cell._activation, name=f"{p}c")
@@ -66,13 +72,19 @@ def _gru(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Resu
     i2h, h2h = _projections(cell, x, states, weights, p)
     x_r, x_z, x_n = F.SliceChannel(i2h, num_outputs=3, name=f"{p}i2h_slice")
     h_r, h_z, h_n = F.SliceChannel(h2h, num_outputs=3, name=f"{p}h2h_slice")
-    r = _activated(F.elemwise_add(x_r, h_r, name=f"{p}plus0"), cell._recurrent_activation, name=f"{p}r_act")
-    z = _activated(F.elemwise_add(x_z, h_z, name=f"{p}plus1"), cell._recurrent_activation, name=f"{p}z_act")
+    r = _activated(
+        F.elemwise_add(x_r, h_r, name=f"{p}plus0"), cell._recurrent_activation, name=f"{p}r_act"
+    )
+    z = _activated(
+        F.elemwise_add(x_z, h_z, name=f"{p}plus1"), cell._recurrent_activation, name=f"{p}z_act"
+    )
     inner = F.elemwise_add(x_n, F.elemwise_mul(r, h_n, name=f"{p}mul0"), name=f"{p}plus2")
     new = _activated(inner, cell._activation, name=f"{p}h_act")
     rest = F.elemwise_sub(F.ones_like(z, name=f"{p}ones_like0"), z, name=f"{p}minus0")
     out = F.elemwise_add(
-        F.elemwise_mul(rest, new, name=f"{p}mul1"), F.elemwise_mul(z, states[0], name=f"{p}mul20"), name=f"{p}out"
+        F.elemwise_mul(rest, new, name=f"{p}mul1"),
+        F.elemwise_mul(z, states[0], name=f"{p}mul20"),
+        name=f"{p}out",
     )
     return out, [out]
 
@@ -81,11 +93,18 @@ def _lstmp(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Re
     i2h, h2h = _projections(cell, x, states, weights, p)
     parts = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{p}slice")
     kinds = ("sigmoid", "i"), ("sigmoid", "f"), ("tanh", "c"), ("sigmoid", "o")
-    i, f, g, o = (F.Activation(part, act_type=k, name=f"{p}{w}") for part, (k, w) in zip(parts, kinds, strict=True))
+    i, f, g, o = (
+        F.Activation(part, act_type=k, name=f"{p}{w}")
+        for part, (k, w) in zip(parts, kinds, strict=True)
+    )
     memory = F.elemwise_add(f * states[1], i * g, name=f"{p}state")
     hidden = F.elemwise_mul(o, F.Activation(memory, act_type="tanh"), name=f"{p}hidden")
     out = F.FullyConnected(
-        hidden, weights["h2r_weight"], num_hidden=cell._projection_size, no_bias=True, name=f"{p}out"
+        hidden,
+        weights["h2r_weight"],
+        num_hidden=cell._projection_size,
+        no_bias=True,
+        name=f"{p}out",
     )
     return out, [out, memory]
 
@@ -112,7 +131,9 @@ def _conv_rnn(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) ->
 def _conv_lstm(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Result:
     i2h, h2h = _convolved(cell, x, states, weights, p)
     parts = F.SliceChannel(i2h + h2h, num_outputs=4, axis=cell._channel_axis, name=f"{p}slice")
-    i, f = (F.Activation(parts[k], act_type="sigmoid", name=f"{p}{w}") for k, w in ((0, "i"), (1, "f")))
+    i, f = (
+        F.Activation(parts[k], act_type="sigmoid", name=f"{p}{w}") for k, w in ((0, "i"), (1, "f"))
+    )
     g = _activated(parts[2], cell._activation, name=f"{p}c")
     o = F.Activation(parts[3], act_type="sigmoid", name=f"{p}o")
     memory = F.elemwise_add(f * states[1], i * g, name=f"{p}state")
@@ -122,8 +143,12 @@ def _conv_lstm(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -
 
 def _conv_gru(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Result:
     i2h, h2h = _convolved(cell, x, states, weights, p)
-    x_r, x_z, x_n = F.SliceChannel(i2h, num_outputs=3, axis=cell._channel_axis, name=f"{p}i2h_slice")
-    h_r, h_z, h_n = F.SliceChannel(h2h, num_outputs=3, axis=cell._channel_axis, name=f"{p}h2h_slice")
+    x_r, x_z, x_n = F.SliceChannel(
+        i2h, num_outputs=3, axis=cell._channel_axis, name=f"{p}i2h_slice"
+    )
+    h_r, h_z, h_n = F.SliceChannel(
+        h2h, num_outputs=3, axis=cell._channel_axis, name=f"{p}h2h_slice"
+    )
     r = F.Activation(x_r + h_r, act_type="sigmoid", name=f"{p}r_act")
     z = F.Activation(x_z + h_z, act_type="sigmoid", name=f"{p}z_act")
     new = _activated(x_n + r * h_n, cell._activation, name=f"{p}h_act")
@@ -147,7 +172,10 @@ def _zoneout(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> 
     if cell.zoneout_outputs:
         out = F.where(_mask(out, cell.zoneout_outputs), out, before)
     if cell.zoneout_states:
-        news = [F.where(_mask(new, cell.zoneout_states), new, old) for new, old in zip(news, states, strict=True)]
+        news = [
+            F.where(_mask(new, cell.zoneout_states), new, old)
+            for new, old in zip(news, states, strict=True)
+        ]
     cell._prev_output = out
     return out, news
 
@@ -187,7 +215,9 @@ def step(cell: Any, weights: Weights, inputs: Any, states: Any) -> Result | None
         if cls in _STEPS:
             cell._counter += 1
             return _STEPS[cls](cell, inputs, list(states), weights, f"t{cell._counter}_")
-        if not getattr(vars(cls).get("forward"), "calls_hybrid_forward", "forward" not in vars(cls)):
+        if not getattr(
+            vars(cls).get("forward"), "calls_hybrid_forward", "forward" not in vars(cls)
+        ):
             return None
     return None
 
@@ -198,7 +228,9 @@ def step(cell: Any, weights: Weights, inputs: Any, states: Any) -> Result | None
 def _list_of(inputs: Any, length: int, axis: int) -> list[Any]:
     if not isinstance(inputs, F.Symbol):
         if length is not None and len(inputs) != length:
-            raise errors.MXNetAssertionError(f"unroll was asked for {length} steps and given inputs of {len(inputs)}")
+            raise errors.MXNetAssertionError(
+                f"unroll was asked for {length} steps and given inputs of {len(inputs)}"
+            )
         return list(inputs)
     if len(inputs.list_outputs()) != 1:
         raise errors.MXNetAssertionError(
@@ -219,19 +251,29 @@ def _shaped(sequence: Any, length: int, axis: int, merge: bool | None) -> Any:
 
 
 def _masked(sequence: Any, length: int, axis: int, valid: Any, merge: bool | None) -> Any:
-    made = F.SequenceMask(_whole(sequence, axis), sequence_length=valid, use_sequence_length=True, axis=axis)
+    made = F.SequenceMask(
+        _whole(sequence, axis), sequence_length=valid, use_sequence_length=True, axis=axis
+    )
     return made if merge else _list_of(made, length, axis)
 
 
 def _backwards(steps: list[Any], valid: Any) -> list[Any]:
     if valid is None:
         return steps[::-1]
-    turned = F.SequenceReverse(F.stack(*steps, axis=0), sequence_length=valid, use_sequence_length=True)
+    turned = F.SequenceReverse(
+        F.stack(*steps, axis=0), sequence_length=valid, use_sequence_length=True
+    )
     return list(F.split(turned, axis=0, num_outputs=len(steps), squeeze_axis=True))
 
 
 def unroll(
-    cell: Any, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
+    cell: Any,
+    length: int,
+    inputs: Any,
+    begin_state: Any,
+    layout: str,
+    merge_outputs: bool | None,
+    valid_length: Any,
 ) -> Result:
     """`RecurrentCell.unroll` over a symbol, or over a list with one for each step."""
     cell.reset()
@@ -251,7 +293,9 @@ def unroll(
     if valid_length is None:
         return _shaped(outputs, length, axis, merge_outputs), states
     states = [
-        F.SequenceLast(F.stack(*each, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0)
+        F.SequenceLast(
+            F.stack(*each, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0
+        )
         for each in zip(*passed, strict=True)
     ]
     merge = True if merge_outputs is None else merge_outputs
@@ -259,7 +303,13 @@ def unroll(
 
 
 def _stacked(
-    cell: Any, length: int, inputs: Any, states: list[Any], layout: str, merge: bool | None, valid: Any
+    cell: Any,
+    length: int,
+    inputs: Any,
+    states: list[Any],
+    layout: str,
+    merge: bool | None,
+    valid: Any,
 ) -> Result:
     news: list[Any] = []
     cells = cell._cells()
@@ -271,7 +321,13 @@ def _stacked(
 
 
 def _dropped(
-    cell: Any, length: int, inputs: Any, states: list[Any], layout: str, merge: bool | None, valid: Any
+    cell: Any,
+    length: int,
+    inputs: Any,
+    states: list[Any],
+    layout: str,
+    merge: bool | None,
+    valid: Any,
 ) -> Result:
     made = _shaped(inputs, length, layout.find("T"), merge)
     if isinstance(made, F.Symbol):
@@ -280,10 +336,18 @@ def _dropped(
 
 
 def _residually(
-    cell: Any, length: int, inputs: Any, states: list[Any], layout: str, merge: bool | None, valid: Any
+    cell: Any,
+    length: int,
+    inputs: Any,
+    states: list[Any],
+    layout: str,
+    merge: bool | None,
+    valid: Any,
 ) -> Result:
     axis = layout.find("T")
-    outputs, states = cell._with_base(lambda: unroll(cell.base_cell, length, inputs, states, layout, merge, valid))
+    outputs, states = cell._with_base(
+        lambda: unroll(cell.base_cell, length, inputs, states, layout, merge, valid)
+    )
     as_one = isinstance(outputs, F.Symbol) if merge is None else merge
     given = _shaped(inputs, length, axis, as_one)
     if valid is not None:
@@ -294,28 +358,50 @@ def _residually(
 
 
 def _both_ways(
-    cell: Any, length: int, inputs: Any, states: list[Any], layout: str, merge: bool | None, valid: Any
+    cell: Any,
+    length: int,
+    inputs: Any,
+    states: list[Any],
+    layout: str,
+    merge: bool | None,
+    valid: Any,
 ) -> Result:
     axis = layout.find("T")
     steps = _list_of(inputs, length, axis)
     left, right = cell._shared(states)
     ahead, l_states = unroll(cell.l_cell, length, steps, left, layout, merge, valid)
-    back, r_states = unroll(cell.r_cell, length, _backwards(steps, valid), right, layout, False, valid)
+    back, r_states = unroll(
+        cell.r_cell, length, _backwards(steps, valid), right, layout, False, valid
+    )
     turned = _backwards(back, valid)
     as_one = isinstance(ahead, F.Symbol) if merge is None else merge
     outputs: Any
     if as_one:
-        outputs = F.concat(_whole(ahead, axis), F.stack(*turned, axis=axis), dim=2, name=f"{cell._output_prefix}out")
+        outputs = F.concat(
+            _whole(ahead, axis),
+            F.stack(*turned, axis=axis),
+            dim=2,
+            name=f"{cell._output_prefix}out",
+        )
     else:
         pairs = zip(_list_of(ahead, length, axis), turned, strict=True)
-        outputs = [F.concat(*pair, dim=1, name=f"{cell._output_prefix}t{k}") for k, pair in enumerate(pairs)]
+        outputs = [
+            F.concat(*pair, dim=1, name=f"{cell._output_prefix}t{k}")
+            for k, pair in enumerate(pairs)
+        ]
     if valid is not None:
         outputs = _masked(outputs, length, axis, valid, as_one)
     return outputs, [*l_states, *r_states]
 
 
 def _with_one_mask(
-    cell: Any, length: int, inputs: Any, states: list[Any], layout: str, merge: bool | None, valid: Any
+    cell: Any,
+    length: int,
+    inputs: Any,
+    states: list[Any],
+    layout: str,
+    merge: bool | None,
+    valid: Any,
 ) -> Result | None:
     if cell.drop_states:
         return None
@@ -323,7 +409,9 @@ def _with_one_mask(
     whole = _whole(inputs, axis)
     if cell.drop_inputs:
         whole = F.Dropout(whole, p=cell.drop_inputs, axes=(axis,))
-    outputs, states = cell._with_base(lambda: unroll(cell.base_cell, length, whole, states, layout, True, valid))
+    outputs, states = cell._with_base(
+        lambda: unroll(cell.base_cell, length, whole, states, layout, True, valid)
+    )
     if cell.drop_outputs:
         outputs = F.Dropout(outputs, p=cell.drop_outputs, axes=(axis,))
     merge = True if merge is None else merge
@@ -341,13 +429,17 @@ _UNROLLS: dict[type[RecurrentCell], Callable[..., Result | None]] = {
 # ---- layers ------------------------------------------------------------------------------------------
 
 
-def layer(block: Any, weights: Weights, inputs: Any, states: list[Any], sequence_length: Any = None) -> Result:
+def layer(
+    block: Any, weights: Weights, inputs: Any, states: list[Any], sequence_length: Any = None
+) -> Result:
     """`rnn.LSTM`, `GRU` or `RNN` on symbols."""
     if block._layout == "NTC":
         inputs = F.swapaxes(inputs, dim1=0, dim2=1)
     if block._in_pieces:
         pieces = [F.reshape(weights[name], shape=(-1,)) for name, _ in block._pieces()]
-        vector = compose(TABLE["rnn_param_concat"], symbol.Symbol, "_rnn_param_concat", pieces, {"dim": 0})
+        vector = compose(
+            TABLE["rnn_param_concat"], symbol.Symbol, "_rnn_param_concat", pieces, {"dim": 0}
+        )
     else:
         vector = weights["rnn_param"]
     lengths = [sequence_length] if block._use_sequence_length else []

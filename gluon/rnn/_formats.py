@@ -82,20 +82,26 @@ def _format_sequence(
             )
             steps = list(symbol.split(inputs, axis=in_axis, num_outputs=length, squeeze_axis=1))
         else:
-            _require(length in (None, inputs.shape[in_axis]), f"{length} steps wanted of {inputs.shape}")
+            _require(
+                length in (None, inputs.shape[in_axis]), f"{length} steps wanted of {inputs.shape}"
+            )
             steps = steps_of(inputs, in_axis)
         inputs = steps
     elif not whole:
         _require(length in (None, len(inputs)), f"{length} steps wanted of {len(inputs)}")
         if merge is True:
-            inputs = symbol.stack(*inputs, axis=axis) if functions is symbol else merged(inputs, axis)
+            inputs = (
+                symbol.stack(*inputs, axis=axis) if functions is symbol else merged(inputs, axis)
+            )
             in_axis = axis
     if functions is nd:
         batch_size = first.shape[batch_axis if whole else 0]
     if isinstance(inputs, tensor_types) and axis != in_axis:
         swapped = (mxnp if isinstance(inputs, ndarray) else functions).swapaxes
         inputs = swapped(inputs, axis, in_axis)
-    return (inputs, axis, functions, batch_size) if generation() == 1 else (inputs, axis, batch_size)
+    return (
+        (inputs, axis, functions, batch_size) if generation() == 1 else (inputs, axis, batch_size)
+    )
 
 
 def _mask_sequence_variable_length(*args: Any, **kwargs: Any) -> Any:
@@ -117,10 +123,14 @@ def _masked(F: Any, data: Any, length: int, valid_length: Any, time_axis: int, m
         return whole if merge else steps_of(whole, time_axis)
     if not isinstance(data, tensor_types):
         data = symbol.stack(*data, axis=time_axis)
-    whole = symbol.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True, axis=time_axis)
+    whole = symbol.SequenceMask(
+        data, sequence_length=valid_length, use_sequence_length=True, axis=time_axis
+    )
     if merge:
         return whole
-    return [symbol.split(whole, num_outputs=length, axis=time_axis, squeeze_axis=True)]  # one symbol, as in MXNet
+    return [
+        symbol.split(whole, num_outputs=length, axis=time_axis, squeeze_axis=True)
+    ]  # one symbol, as in MXNet
 
 
 def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length: Any = None) -> Any:
@@ -136,7 +146,10 @@ def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length:
 
 
 def _get_conv_out_size(
-    dimensions: Sequence[int], kernels: Sequence[int], paddings: Sequence[int], dilations: Sequence[int]
+    dimensions: Sequence[int],
+    kernels: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
 ) -> tuple[int, ...]:
     """The lengths of a convolution's results, of stride 1; lengths that are not known stay 0.
 
@@ -144,4 +157,6 @@ def _get_conv_out_size(
     (6, 0)
     """
     given = zip(dimensions, kernels, paddings, dilations, strict=False)
-    return tuple(n + 2 * pad - dilate * (kernel - 1) if n else 0 for n, kernel, pad, dilate in given)
+    return tuple(
+        n + 2 * pad - dilate * (kernel - 1) if n else 0 for n, kernel, pad, dilate in given
+    )

@@ -25,7 +25,13 @@ class WeightedCell(HybridRecurrentCell):
     def _weights(self, i2h: Any, h2h: Any, inits: tuple[Any, ...], **others: Any) -> None:
         """Make the four parameters, for weights of these shapes, with others before the biases, as files have them."""
         self._rows = i2h[0]
-        shapes = {"i2h_weight": i2h, "h2h_weight": h2h, **others, "i2h_bias": i2h[:1], "h2h_bias": h2h[:1]}
+        shapes = {
+            "i2h_weight": i2h,
+            "h2h_weight": h2h,
+            **others,
+            "i2h_bias": i2h[:1],
+            "h2h_bias": h2h[:1],
+        }
         for (name, shape), init in zip(shapes.items(), inits, strict=True):
             setattr(self, name, Parameter(name, shape=shape, init=init, allow_deferred_init=True))
 
@@ -47,7 +53,11 @@ class WeightedCell(HybridRecurrentCell):
 
     def _hoisted(self, sequence: Any) -> Any:
         hooked = self._forward_hooks or self._forward_pre_hooks
-        if type(self).forward is not WeightedCell.forward or hooked or self._force_mirroring is not None:
+        if (
+            type(self).forward is not WeightedCell.forward
+            or hooked
+            or self._force_mirroring is not None
+        ):
             return super()._hoisted(sequence)
         return self._project_all(sequence), self._recur
 
@@ -70,7 +80,9 @@ class DenseCell(WeightedCell):
 
     _gates = 1
 
-    def __init__(self, hidden_size: int, input_size: int, out: int, inits: tuple[Any, ...], **others: Any):
+    def __init__(
+        self, hidden_size: int, input_size: int, out: int, inits: tuple[Any, ...], **others: Any
+    ):
         super().__init__()
         self._hidden_size = hidden_size
         self._input_size = input_size
@@ -90,7 +102,11 @@ class DenseCell(WeightedCell):
     def _project(self, inputs: Any) -> Any:
         d = inputs.device
         return npx.fully_connected(
-            inputs, self.i2h_weight.data(d), self.i2h_bias.data(d), num_hidden=self._rows, no_bias=False
+            inputs,
+            self.i2h_weight.data(d),
+            self.i2h_bias.data(d),
+            num_hidden=self._rows,
+            no_bias=False,
         )
 
     def _project_all(self, sequence: Any) -> Any:
@@ -98,13 +114,20 @@ class DenseCell(WeightedCell):
         if sequence.ndim > 3:
             sequence = sequence.reshape((*sequence.shape[:2], -1))
         return npx.fully_connected(
-            sequence, self.i2h_weight.data(d), self.i2h_bias.data(d), num_hidden=self._rows, no_bias=False,
-            flatten=False
+            sequence,
+            self.i2h_weight.data(d),
+            self.i2h_bias.data(d),
+            num_hidden=self._rows,
+            no_bias=False,
+            flatten=False,
         )
 
     def _from_state(self, state: Any, device: Any) -> Any:
         return npx.fully_connected(
-            state.to_device(device), self.h2h_weight.data(device), self.h2h_bias.data(device), num_hidden=self._rows,
+            state.to_device(device),
+            self.h2h_weight.data(device),
+            self.h2h_bias.data(device),
+            num_hidden=self._rows,
             no_bias=False,
         )
 
@@ -146,7 +169,12 @@ class RNNCell(DenseCell):
         h2h_bias_initializer: Any = "zeros",
         input_size: int = 0,
     ):
-        inits = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        inits = (
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
         super().__init__(hidden_size, input_size, hidden_size, inits)
         self._activation = activation
 
@@ -197,7 +225,12 @@ class LSTMCell(DenseCell):
         activation: Any = "tanh",
         recurrent_activation: Any = "sigmoid",
     ):
-        inits = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        inits = (
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
         super().__init__(hidden_size, input_size, hidden_size, inits)
         self._activation = activation
         self._recurrent_activation = recurrent_activation
@@ -246,7 +279,12 @@ class GRUCell(DenseCell):
         activation: Any = "tanh",
         recurrent_activation: Any = "sigmoid",
     ):
-        inits = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        inits = (
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
         super().__init__(hidden_size, input_size, hidden_size, inits)
         self._activation = activation
         self._recurrent_activation = recurrent_activation
@@ -303,13 +341,20 @@ class LSTMPCell(DenseCell):
             i2h_bias_initializer, h2h_bias_initializer,
         )  # fmt: skip
         super().__init__(
-            hidden_size, input_size, projection_size, inits, h2r_weight=(projection_size, hidden_size)
+            hidden_size,
+            input_size,
+            projection_size,
+            inits,
+            h2r_weight=(projection_size, hidden_size),
         )
         self._projection_size = projection_size
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Two states: the output (N, projection_size) and the memory (N, hidden_size)."""
-        return [{"shape": (batch_size, self._projection_size), "__layout__": "NC"}, *super().state_info(batch_size)]
+        return [
+            {"shape": (batch_size, self._projection_size), "__layout__": "NC"},
+            *super().state_info(batch_size),
+        ]
 
     def _alias(self) -> str:
         return "lstmp"

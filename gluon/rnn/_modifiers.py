@@ -67,7 +67,9 @@ class _Stack(_Group):
         """
         self._counter += 1
         if any(isinstance(cell, BidirectionalCell) for cell in self._cells()):
-            raise errors.MXNetAssertionError("A stack with a BidirectionalCell cannot be stepped. Please use unroll")
+            raise errors.MXNetAssertionError(
+                "A stack with a BidirectionalCell cannot be stepped. Please use unroll"
+            )
         news: list[Any] = []
         for cell, own in zip(self._cells(), self._shared(states), strict=True):
             inputs, new = cell(inputs, own)
@@ -81,7 +83,9 @@ class _Stack(_Group):
         cells, news = self._cells(), []
         for k, (cell, own) in enumerate(zip(cells, self._shared(states), strict=True)):
             # Between the cells a sequence is one array: the next one runs over it as a whole.
-            inputs, new = run.of(cell, inputs, own, run.merge_outputs if k == len(cells) - 1 else True)
+            inputs, new = run.of(
+                cell, inputs, own, run.merge_outputs if k == len(cells) - 1 else True
+            )
             news += new
         return inputs, news
 
@@ -245,9 +249,7 @@ class ZoneoutCell(ModifierCell):
         self._prev_output: Any = None
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(p_out={self.zoneout_outputs}, p_state={self.zoneout_states}, {self.base_cell!r})"
-        )
+        return f"{type(self).__name__}(p_out={self.zoneout_outputs}, p_state={self.zoneout_states}, {self.base_cell!r})"
 
     def _alias(self) -> str:
         return "zoneout"
@@ -263,7 +265,9 @@ class ZoneoutCell(ModifierCell):
         before = self._prev_output
         if self.zoneout_outputs:
             before = np.zeros_like(out) if before is None else before
-            out = self._prev_output = np.where(_ones_dropped(out, self.zoneout_outputs), out, before)
+            out = self._prev_output = np.where(
+                _ones_dropped(out, self.zoneout_outputs), out, before
+            )
         if self.zoneout_states:
             news = [
                 np.where(_ones_dropped(new, self.zoneout_states), new, old.to_device(inputs.device))
@@ -350,7 +354,11 @@ class VariationalDropoutCell(ModifierCell):
     _carried = ("drop_inputs_mask", "drop_states_mask", "drop_outputs_mask")
 
     def __init__(
-        self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0
+        self,
+        base_cell: Any,
+        drop_inputs: float = 0.0,
+        drop_states: float = 0.0,
+        drop_outputs: float = 0.0,
     ):
         if drop_states and isinstance(base_cell, BidirectionalCell):
             raise errors.MXNetAssertionError(

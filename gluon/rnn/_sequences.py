@@ -27,7 +27,9 @@ def merged(sequence: Any, axis: int) -> Any:
 
 def formatted(sequence: Any, axis: int, merge: bool | None) -> Any:
     """A sequence as one array (``merge`` True), as a list (False), or as it is (None)."""
-    return sequence if merge is None else merged(sequence, axis) if merge else steps_of(sequence, axis)
+    return (
+        sequence if merge is None else merged(sequence, axis) if merge else steps_of(sequence, axis)
+    )
 
 
 def checked(length: int | None, inputs: Any, layout: Layout) -> tuple[int, int]:
@@ -38,7 +40,9 @@ def checked(length: int | None, inputs: Any, layout: Layout) -> tuple[int, int]:
     """
     axis, batch_axis = layout.find("T"), layout.find("N")
     if inputs is None:
-        raise errors.MXNetAssertionError("unroll needs its inputs: an array, or a list with an array for each step")
+        raise errors.MXNetAssertionError(
+            "unroll needs its inputs: an array, or a list with an array for each step"
+        )
     if isinstance(inputs, NDArray):
         found, batch = inputs.shape[axis], inputs.shape[batch_axis]
     else:

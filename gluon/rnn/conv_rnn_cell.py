@@ -51,11 +51,21 @@ class _ConvCell(WeightedCell):
         cls._dims = dims
         layout, states = "NC" + "DHW"[-dims:], "two states" if cls._states == 2 else "one state"
         axes = ", ".join(layout[1:])
-        cls.__doc__ = f"{cls.__doc__ or ''}\n" + _TEXT.format(layout=layout, axes=axes, space=axes[3:], states=states)
-        defaults = {"i2h_pad": (0,) * dims, "i2h_dilate": (1,) * dims, "h2h_dilate": (1,) * dims, "conv_layout": layout}
+        cls.__doc__ = f"{cls.__doc__ or ''}\n" + _TEXT.format(
+            layout=layout, axes=axes, space=axes[3:], states=states
+        )
+        defaults = {
+            "i2h_pad": (0,) * dims,
+            "i2h_dilate": (1,) * dims,
+            "h2h_dilate": (1,) * dims,
+            "conv_layout": layout,
+        }
         known = list(inspect.signature(cls.__init__).parameters.values())[1:]
         cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [p.replace(default=defaults.get(p.name, p.default), annotation=Text(p.annotation)) for p in known]
+            [
+                p.replace(default=defaults.get(p.name, p.default), annotation=Text(p.annotation))
+                for p in known
+            ]
         )
 
     def __init__(
@@ -75,9 +85,13 @@ class _ConvCell(WeightedCell):
         self._i2h_dilate, self._h2h_dilate = self._sizes(i2h_dilate), self._sizes(h2h_dilate)
         self._h2h_kernel = self._sizes(h2h_kernel)
         if not all(k % 2 for k in self._h2h_kernel):
-            raise errors.MXNetAssertionError(f"Only support odd number, get h2h_kernel= {h2h_kernel}")
+            raise errors.MXNetAssertionError(
+                f"Only support odd number, get h2h_kernel= {h2h_kernel}"
+            )
         # A state keeps its size: the padding is half of what the kernel covers.
-        self._h2h_pad = tuple([d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel, strict=True)])
+        self._h2h_pad = tuple(
+            [d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel, strict=True)]
+        )
         first = self._channel_axis == 1
         space = self._input_shape[1:] if first else self._input_shape[:-1]
         self._in_channels = self._input_shape[0 if first else -1]
@@ -91,9 +105,16 @@ class _ConvCell(WeightedCell):
         def shape(channels: int, kernel: tuple[int, ...]) -> tuple[int, ...]:
             return (rows, channels, *kernel) if first else (rows, *kernel, channels)
 
-        inits = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        inits = (
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
         self._weights(
-            shape(self._in_channels, self._i2h_kernel), shape(hidden_channels, self._h2h_kernel), inits
+            shape(self._in_channels, self._i2h_kernel),
+            shape(hidden_channels, self._h2h_kernel),
+            inits,
         )
 
     def _sizes(self, given: Size) -> tuple[int, ...]:

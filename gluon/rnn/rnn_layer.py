@@ -28,7 +28,9 @@ __all__ = ["GRU", "LSTM", "RNN"]
 
 #: A piece of the vector as 1.x names it: `l0_i2h_weight`, and in files `_unfused.0.i2h_weight` or
 #: `_unfused.0.l_cell.i2h_weight` where there are two directions.
-_PIECE = re.compile(r"(?:_unfused\.(?P<at>\d+)\.(?:(?P<way>[lr])_cell\.)?|(?P<d>[lr])(?P<l>\d+)_)(?P<what>\w+_\w+)")
+_PIECE = re.compile(
+    r"(?:_unfused\.(?P<at>\d+)\.(?:(?P<way>[lr])_cell\.)?|(?P<d>[lr])(?P<l>\d+)_)(?P<what>\w+_\w+)"
+)
 
 
 class _RNNLayer(HybridBlock):
@@ -61,7 +63,9 @@ class _RNNLayer(HybridBlock):
     ):
         super().__init__()
         if layout not in ("TNC", "NTC"):
-            raise errors.MXNetAssertionError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
+            raise errors.MXNetAssertionError(
+                f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"
+            )
         self._hidden_size = hidden_size
         self._projection_size = projection_size or None
         self._num_layers = num_layers
@@ -88,7 +92,9 @@ class _RNNLayer(HybridBlock):
                 "h2r_weight": h2r_weight_initializer,
             })  # fmt: skip
         else:
-            self.rnn_param = Parameter("rnn_param", shape=(-1,), init=init, allow_deferred_init=True, dtype=dtype)
+            self.rnn_param = Parameter(
+                "rnn_param", shape=(-1,), init=init, allow_deferred_init=True, dtype=dtype
+            )
         if input_size:
             self._settle_size(input_size)
 
@@ -110,9 +116,14 @@ class _RNNLayer(HybridBlock):
         if self._mode == "lstm":
             widths.append(self._hidden_size)
         first = self._num_layers * self._dir
-        return [{"shape": (first, batch_size, n), "__layout__": "LNC", "dtype": self._dtype} for n in widths]
+        return [
+            {"shape": (first, batch_size, n), "__layout__": "LNC", "dtype": self._dtype}
+            for n in widths
+        ]
 
-    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(
+        self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any
+    ) -> list[Any]:
         """The states before the first step: ``func(shape=...)`` for each; zeros by default."""
         infos = self.state_info(batch_size)
         return made_states(infos, func, kwargs, [f"{self.prefix}h0_{k}" for k in range(len(infos))])
@@ -130,13 +141,17 @@ class _RNNLayer(HybridBlock):
     def __call__(
         self, inputs: A, states: Any, sequence_length: Any = None, **kwargs: Any
     ) -> tuple[A, list[A]]: ...
-    def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:
+    def __call__(
+        self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
+    ) -> Any:
         skip_states = states is None
         if symbolic and of_symbols(inputs):
             return self._composed(inputs, states, sequence_length)
         if skip_states:
             n = inputs.shape[self._layout.find("N")]
-            states = of_the_kind_of(inputs, self.begin_state(n, device=inputs.device, dtype=inputs.dtype))
+            states = of_the_kind_of(
+                inputs, self.begin_state(n, device=inputs.device, dtype=inputs.dtype)
+            )
         states = [states] if isinstance(states, NDArray) else list(states)
         if self._use_sequence_length:
             out = super().__call__(inputs, states, sequence_length, **kwargs)
@@ -154,7 +169,9 @@ class _RNNLayer(HybridBlock):
         out = super().__call__(inputs, list(given), *lengths)
         return out[0] if states is None else out
 
-    def _compose(self, weights: dict[str, Any], inputs: Any, states: Any, sequence_length: Any = None) -> Any:
+    def _compose(
+        self, weights: dict[str, Any], inputs: Any, states: Any, sequence_length: Any = None
+    ) -> Any:
         from ._composed import layer
 
         return layer(self, weights, inputs, states, sequence_length)
@@ -230,14 +247,22 @@ class _RNNLayer(HybridBlock):
                     name = f"{way}{layer}_{what}"
                     if name in shapes:
                         shape = tuple(n or -1 for n in shapes[name])
-                        made = Parameter(name, shape=shape, init=init, allow_deferred_init=True, dtype=self._dtype)
+                        made = Parameter(
+                            name,
+                            shape=shape,
+                            init=init,
+                            allow_deferred_init=True,
+                            dtype=self._dtype,
+                        )
                         setattr(self, name, made)
 
     def _vector(self, device: Any) -> Any:
         """The parameters on a device as the operator takes them."""
         if not self._in_pieces:
             return self.rnn_param.data(device)
-        return np.concatenate([self._reg_params[name].data(device).reshape((-1,)) for name, _ in self._pieces()])
+        return np.concatenate(
+            [self._reg_params[name].data(device).reshape((-1,)) for name, _ in self._pieces()]
+        )
 
     @property
     def _one(self) -> Parameter:
@@ -248,7 +273,12 @@ class _RNNLayer(HybridBlock):
         """Name (as in 1.x) and shape of what lies in the vector, in order."""
         names = parameter_names(self._num_layers, self._dir, self._projection_size)
         shapes = parameter_shapes(
-            self._mode, self._input_size, self._hidden_size, self._num_layers, self._dir, self._projection_size
+            self._mode,
+            self._input_size,
+            self._hidden_size,
+            self._num_layers,
+            self._dir,
+            self._projection_size,
         )
         return list(zip(names, shapes, strict=True))
 
@@ -291,7 +321,9 @@ class _RNNLayer(HybridBlock):
             given = weights.get(name)
             if given is None or tuple(given.shape) != shape:
                 got = "nothing" if given is None else given.shape
-                raise errors.MXNetValueError(f"{type(self).__name__}: {name} has shape {shape}, got {got}")
+                raise errors.MXNetValueError(
+                    f"{type(self).__name__}: {name} has shape {shape}, got {got}"
+                )
             parts.append(np.array(given).reshape((-1,)))
         return np.concatenate(parts)
 
@@ -327,11 +359,15 @@ class _RNNLayer(HybridBlock):
           AssertionError: a projection or clipped states, which the cells have not.
         """
         if self._projection_size or any(c is not None for c in self._clip[:2]):
-            raise errors.MXNetAssertionError("_unfuse does not support projection or state clipping")
+            raise errors.MXNetAssertionError(
+                "_unfuse does not support projection or state clipping"
+            )
         kinds = {"rnn_relu": RNNCell, "rnn_tanh": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
         options = {"activation": self._mode[4:]} if self._mode.startswith("rnn") else {}
         shared = self._in_pieces
-        stack = HybridSequentialRNNCell(**({"prefix": self.prefix, "params": self.params} if shared else {}))
+        stack = HybridSequentialRNNCell(
+            **({"prefix": self.prefix, "params": self.params} if shared else {})
+        )
         weights = self.unpack_weights() if not shared and self._one._arrays is not None else {}
         width = self._input_size
         with stack.name_scope() if shared else nullcontext():
@@ -339,7 +375,9 @@ class _RNNLayer(HybridBlock):
                 cells = []
                 for d in "lr"[: self._dir]:
                     named = {"prefix": f"{d}{k}_"} if shared else {}
-                    cell = kinds[self._mode](self._hidden_size, input_size=width, **named, **options)
+                    cell = kinds[self._mode](
+                        self._hidden_size, input_size=width, **named, **options
+                    )
                     for name, p in cell._reg_params.items() if weights else ():
                         p.initialize(device=self._one.list_device())
                         p.set_data(weights[f"{d}{k}_{name}"])

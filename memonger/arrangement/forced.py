@@ -48,7 +48,11 @@ def heeding(policy: Any, graph: Graph) -> Any:
       HybridBlock: the net.
     """
     if policy is None:
-        return FORCED if any(s.mirroring is not None and s.mirroring.again for s in graph.steps) else None
+        return (
+            FORCED
+            if any(s.mirroring is not None and s.mirroring.again for s in graph.steps)
+            else None
+        )
     if isinstance(policy, (Chain, Offload, Plan)):
         warnings.warn_explicit(
             f"force_mirroring, which blocks or an AttrScope of {graph.name!r} have, is ignored by {policy!r}, "

@@ -41,7 +41,8 @@ def run(call: Call, operands: Sequence[Any], keep: Mapping[int, str]) -> tuple[A
 
 def _named(found: Sequence[Any], keep: Mapping[int, str]) -> tuple[Any, ...]:
     return tuple(
-        checkpoint_name(lax.optimization_barrier(x), keep[k]) if k in keep else x for k, x in enumerate(found)
+        checkpoint_name(lax.optimization_barrier(x), keep[k]) if k in keep else x
+        for k, x in enumerate(found)
     )
 
 
@@ -66,7 +67,9 @@ def _circumstances() -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _pushed(call: Call, tree: Any, leaves: tuple[tuple[Any, Any], ...], *circumstances: Any) -> _Pushed:
+def _pushed(
+    call: Call, tree: Any, leaves: tuple[tuple[Any, Any], ...], *circumstances: Any
+) -> _Pushed:
     structs = [jax.ShapeDtypeStruct(*x) for x in leaves]
     moving = tuple(k for k, x in enumerate(structs) if differentiable(x.dtype))
 
@@ -79,7 +82,9 @@ def _pushed(call: Call, tree: Any, leaves: tuple[tuple[Any, Any], ...], *circums
 
         return jax.jvp(results, tuple([operands[k] for k in moving]), tuple(tangents))
 
-    closed, (results, _) = jax.make_jaxpr(pushed, return_shape=True)(structs, [structs[k] for k in moving])
+    closed, (results, _) = jax.make_jaxpr(pushed, return_shape=True)(
+        structs, [structs[k] for k in moving]
+    )
     found, results_tree = jax.tree_util.tree_flatten(results)
     wanted = closed.jaxpr.outvars[: len(found)]
     read = frozenset[int]() if closed.effects else _read(closed.jaxpr, wanted)
@@ -105,7 +110,9 @@ def _read(jaxpr: Any, wanted: Sequence[Any]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _marked(call: Call, tree: Any, pushed: _Pushed, keep: Mapping[int, str]) -> Callable[..., tuple[Any, ...]]:
+def _marked(
+    call: Call, tree: Any, pushed: _Pushed, keep: Mapping[int, str]
+) -> Callable[..., tuple[Any, ...]]:
     """The call of its operands' leaves; its results have their names inside its derivative, too."""
     count = pushed.tree.num_leaves
 
@@ -124,7 +131,9 @@ def _marked(call: Call, tree: Any, pushed: _Pushed, keep: Mapping[int, str]) -> 
     return marked
 
 
-def _evaluate(jaxpr: Any, consts: Sequence[Any], names: Mapping[int, str], args: Sequence[Any]) -> list[Any]:
+def _evaluate(
+    jaxpr: Any, consts: Sequence[Any], names: Mapping[int, str], args: Sequence[Any]
+) -> list[Any]:
     """The results of a jaxpr; those variables that have names get them where they are made."""
 
     def one(e: Any, given: Sequence[Any]) -> Sequence[Any]:
@@ -132,6 +141,11 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], names: Mapping[int, str], args:
         body = _body(e) if here else None
         if body is None:
             return _named(bound(e, given, e.params), here)
-        return _evaluate(body, e.params["jaxpr"].consts, {id(body.outvars[k]): what for k, what in here.items()}, given)
+        return _evaluate(
+            body,
+            e.params["jaxpr"].consts,
+            {id(body.outvars[k]): what for k, what in here.items()},
+            given,
+        )
 
     return evaluate(jaxpr, consts, args, one)

@@ -125,7 +125,9 @@ class Lowered:
         last = last_uses(graph.steps, graph.outputs)
         self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
         if trial:
-            self._runs = [trial.alike(run, part, wanted) for run, part in zip(self._runs, parts, strict=True)]
+            self._runs = [
+                trial.alike(run, part, wanted) for run, part in zip(self._runs, parts, strict=True)
+            ]
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         graph = self._graph
@@ -163,7 +165,10 @@ class OfTrial:
     def alike(self, run: _Run, part: Part, wanted: Set[int]) -> _Run:
         """A part's run, whose function is that of the first that was alike."""
         first = run.steps.steps[0]
-        key = likeness(run.steps, wanted, {}), _moved(part, first.first, part.stop - len(run.steps.steps))
+        key = (
+            likeness(run.steps, wanted, {}),
+            _moved(part, first.first, part.stop - len(run.steps.steps)),
+        )
         if key not in self._known:
             self._known[key] = _once(run.fn, all_kept=part.keep == ALL and not part.parts)
         return run._replace(fn=self._known[key])
@@ -183,7 +188,9 @@ def _once(fn: Callable[..., Any], all_kept: bool) -> Callable[..., Any]:
 
 def _moved(part: Part, first: int, start: int) -> Part:
     """A part as if it began with the first step and the first result."""
-    keep = frozenset(k - first for k in part.keep) if isinstance(part.keep, frozenset) else part.keep
+    keep = (
+        frozenset(k - first for k in part.keep) if isinstance(part.keep, frozenset) else part.keep
+    )
     return Part(part.stop - start, keep, tuple(_moved(p, first, start) for p in part.parts))
 
 
@@ -214,7 +221,10 @@ def likeness(steps: Unit, wanted: Collection[int], avals: Mapping[int, Any]) -> 
     return tuple(
         (
             s.call,
-            tuple(i - base if i not in places else (places[i], i >= 0, i in wanted, avals.get(i)) for i in s.args),
+            tuple(
+                i - base if i not in places else (places[i], i >= 0, i in wanted, avals.get(i))
+                for i in s.args
+            ),
             tuple(s.first + k in gives for k in range(len(s.avals))),
         )
         for s in steps.steps
@@ -261,7 +271,9 @@ def refuse_without_host_memory(device: Any) -> None:
         )
 
 
-def function(steps: Unit, keep: Keep = ALL, wanted: Set[int] = frozenset()) -> Callable[..., tuple[Any, ...]]:
+def function(
+    steps: Unit, keep: Keep = ALL, wanted: Set[int] = frozenset()
+) -> Callable[..., tuple[Any, ...]]:
     """A unit as a function of what it takes; its derivative keeps what ``keep`` says.
 
     Where something is computed again, gradients of the results that are ``wanted`` take little room: see `barriers`.
@@ -330,7 +342,9 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
         )
         return jax.checkpoint(run, policy=policy)
     names = jax.checkpoint_policies.save_only_these_names(*[name(k) for k in sorted(keep)])  # type: ignore[arg-type]
-    return jax.checkpoint(run, policy=jax.checkpoint_policies.save_from_both_policies(names, keep_statistics))
+    return jax.checkpoint(
+        run, policy=jax.checkpoint_policies.save_from_both_policies(names, keep_statistics)
+    )
 
 
 class _Run(NamedTuple):
@@ -371,7 +385,9 @@ def _nested(whole: Unit, inner: Sequence[_Run], barriers: bool) -> Callable[...,
     return run
 
 
-def _run_all(runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None, barriers: bool = True) -> None:
+def _run_all(
+    runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None, barriers: bool = True
+) -> None:
     for n, (steps, fn, tied) in enumerate(runs):
         with jax.named_scope(scope.format(n)) if scope else nullcontext():
             given = [env[i] for i in steps.takes]

@@ -221,7 +221,8 @@ class Room:
             op = self.operators.of(recipe.call, recipe.inputs, recipe.device)
             h.cost = op.cost[0]
             h.sources = [
-                self.holding(u) for u, used in zip(recipe.inputs, op.used, strict=True)
+                self.holding(u)
+                for u, used in zip(recipe.inputs, op.used, strict=True)
                 if used and type(u) is Value
             ]
 

@@ -76,11 +76,12 @@ class Holding:
             return bool(self.future)
         if not self.consumers:
             return True
-        self.consumers = [c for c in self.consumers if (n := c[0]()) is not None and n.inputs is not None]
+        self.consumers = [
+            c for c in self.consumers if (n := c[0]()) is not None and n.inputs is not None
+        ]
         if not self.consumers:
             self.consumers = [_READ]
         return any(reads for _, reads in self.consumers)
-
 
     def weight(self) -> float:
         """Seconds to compute it again, with the evicted values around it.

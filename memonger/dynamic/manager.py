@@ -227,7 +227,9 @@ class Manager(Room):
         # A result that is an input is the same array in two values: not for those that may be evicted.
         passing = all(v is None or v.tape is None for v in outs)
         if passing:
-            needed += [operands[p] for p in op.passed if p is not None and type(operands[p]) is Value]
+            needed += [
+                operands[p] for p in op.passed if p is not None and type(operands[p]) is Value
+            ]
         step, first = origin
         with self.pinned(needed):
             self.ensure(needed)
@@ -320,9 +322,7 @@ class Manager(Room):
         arrays = [v.arr for v in ins]
         for j in program.donate:
             self.ledger.gone(arrays[j])
-        results = self.attempt(
-            lambda given=arrays: work.results(program, list(given)), work.device
-        )
+        results = self.attempt(lambda given=arrays: work.results(program, list(given)), work.device)
         del arrays
         self.clock += seconds
         self.counts.operator_seconds += seconds
@@ -419,7 +419,8 @@ class Manager(Room):
                 recipe = evicted.how
                 op = self.operators.of(recipe.call, recipe.inputs, recipe.device)
                 needed = [
-                    u for u, used in zip(recipe.inputs, op.used, strict=True)
+                    u
+                    for u, used in zip(recipe.inputs, op.used, strict=True)
                     if used and type(u) is Value
                 ]
                 if id(v) not in waiting:

@@ -32,7 +32,9 @@ _WRAPPING = (
 
 def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
     """Which inputs of a jaxpr its wanted results depend on."""
-    alive = {v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w and not isinstance(v, Literal)}
+    alive = {
+        v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w and not isinstance(v, Literal)
+    }
     for eqn in reversed(jaxpr.eqns):
         made = [v in alive for v in eqn.outvars]
         if not any(made) and not eqn.effects:
@@ -43,7 +45,9 @@ def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
             inner = getattr(inner, "jaxpr", inner)
             if inner is not None and len(getattr(inner, "invars", ())) == len(used):
                 used = used_inputs(inner, made)
-        alive.update(v for v, u in zip(eqn.invars, used, strict=True) if u and not isinstance(v, Literal))
+        alive.update(
+            v for v, u in zip(eqn.invars, used, strict=True) if u and not isinstance(v, Literal)
+        )
     return [v in alive for v in jaxpr.invars]
 
 
@@ -108,7 +112,9 @@ class Operator:
             jaxpr = jax.make_jaxpr(call.fn)(*structs).jaxpr
         places = {v: j for j, v in enumerate(jaxpr.invars)}
         self.used = used_inputs(jaxpr, [True] * len(jaxpr.outvars))
-        self.passed = tuple([None if isinstance(v, Literal) else places.get(v) for v in jaxpr.outvars])
+        self.passed = tuple(
+            [None if isinstance(v, Literal) else places.get(v) for v in jaxpr.outvars]
+        )
         self.variants: dict[Any, Variant] = {}
         self._cost: tuple[float, float] | None = None
 
@@ -145,7 +151,11 @@ class Operator:
             scalars = iter(core.unpack(args[-1], fmt) if fmt else ())
             at = dict(zip(given, args, strict=False))
             full = [
-                next(scalars) if type(k) is str else at[j] if j in at else jnp.zeros(k.shape, k.dtype)
+                next(scalars)
+                if type(k) is str
+                else at[j]
+                if j in at
+                else jnp.zeros(k.shape, k.dtype)
                 for j, k in enumerate(kinds)
             ]
             with jax.named_scope(self.call.name):

@@ -33,7 +33,11 @@ class _Schedule:
         for at, s in enumerate(self.steps):
             kinds = tuple(
                 [
-                    s.fmt[i - core.SCALAR] if i >= core.SCALAR else avals[-1 - i] if i < 0 else made[i]
+                    s.fmt[i - core.SCALAR]
+                    if i >= core.SCALAR
+                    else avals[-1 - i]
+                    if i < 0
+                    else made[i]
                     for i in s.args
                 ]
             )

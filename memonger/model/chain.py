@@ -115,7 +115,9 @@ class Chain(Priced):
 
     # ---- treatments --------------------------------------------------------------------------------
 
-    def treat(self, start: int, stop: int, keep: frozenset[int] | None, work: bool = True) -> Treatment:
+    def treat(
+        self, start: int, stop: int, keep: frozenset[int] | None, work: bool = True
+    ) -> Treatment:
         """What the backward pass through some steps needs when it finds the results ``keep``.
 
         ``None`` keeps all results. What calls keep inside themselves is made again from their operands
@@ -128,7 +130,10 @@ class Chain(Priced):
         """Bytes that JAX's derivative of a unit holds when all is kept, its operands aside."""
         steps = unit(self.steps, u.start, u.stop, self.last)
         scalars = self.graph.fmt
-        structs = [SCALARS[scalars[i - SCALAR]] if i >= SCALAR else self.avals[i].struct for i in steps.takes]
+        structs = [
+            SCALARS[scalars[i - SCALAR]] if i >= SCALAR else self.avals[i].struct
+            for i in steps.takes
+        ]
         wants = [i in self.wanted for i in steps.takes]
         if not any(wants):
             return 0
@@ -149,7 +154,11 @@ class Chain(Priced):
             if u.kind not in whole:
                 whole[u.kind] = max(0, self.whole(u) - self.bytes(needed))
             own: list[tuple[int, Any]] = [(self.size[k], k) for k in needed]
-            own += [(p.inner, ("inner", at)) for at, p in enumerate(self.prices[u.start : u.stop], u.start) if p.costly]
+            own += [
+                (p.inner, ("inner", at))
+                for at, p in enumerate(self.prices[u.start : u.stop], u.start)
+                if p.costly
+            ]
             every = sum(nbytes for nbytes, _ in own)
             outside = sum(nbytes for nbytes, key in own if key not in self._reusing)
             found.setdefault(u.kind, []).append(whole[u.kind] * (outside / every if every else 1.0))

@@ -181,4 +181,6 @@ def _before(options: Sequence[Sequence[Option]], budget: float) -> list[float]:
 
 def _places(options: Sequence[Sequence[Option]]) -> dict[int, int]:
     """The place of the unit that begins at a step, and that of the end."""
-    return {here[0].start: i for i, here in enumerate(options)} | {options[-1][0].stop: len(options)}
+    return {here[0].start: i for i, here in enumerate(options)} | {
+        options[-1][0].stop: len(options)
+    }

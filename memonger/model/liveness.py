@@ -37,7 +37,9 @@ class Liveness:
         self.priced = Priced(graph, [True] * len(graph.avals))
         self._n = len(graph.steps)
         self._flops = np.cumsum([0.0, *(p.flops for p in self.priced.prices)])
-        cuts = self.priced.cuts((0, self._n), self.priced.inside(), self.priced.costly(), COARSE, PLACES)
+        cuts = self.priced.cuts(
+            (0, self._n), self.priced.inside(), self.priced.costly(), COARSE, PLACES
+        )
         self.places = [0, *cuts]
         self.size = len(self.places)
 
@@ -69,7 +71,10 @@ class Liveness:
             if k in priced.maker and k not in outputs
         ]
         # What costly calls keep inside, and what is slow to compute and the forward pass has computed.
-        held += [(at, at + 1, self._n, p.inner if p.costly else p.slow) for at, p in enumerate(priced.prices)]
+        held += [
+            (at, at + 1, self._n, p.inner if p.costly else p.slow)
+            for at, p in enumerate(priced.prices)
+        ]
         return self._rectangles(held)
 
     @cached_property

@@ -28,17 +28,27 @@ class Lives:
         self.data = data
         self.size = {-1 - i: a.nbytes for i, a in enumerate(graph.avals)}
         self.size.update({s.first + k: a.nbytes for s in self.steps for k, a in enumerate(s.avals)})
-        self.maker = {s.first + k: at for at, s in enumerate(self.steps) for k in range(len(s.avals))}
+        self.maker = {
+            s.first + k: at for at, s in enumerate(self.steps) for k in range(len(s.avals))
+        }
         self.last = last_uses(self.steps, graph.outputs)
         self.last.update({i: at for at, s in enumerate(self.steps) for i in s.args if i in data})
 
     def made(self, start: int, stop: int) -> range:
         """The results of some steps."""
         first = self.steps[start].first
-        return range(first, self.steps[stop - 1].first + len(self.steps[stop - 1].avals) if stop > start else first)
+        return range(
+            first,
+            self.steps[stop - 1].first + len(self.steps[stop - 1].avals) if stop > start else first,
+        )
 
     def cuts(
-        self, span: tuple[int, int], inside: Sequence[int], costly: Sequence[bool], worth: float, most: int
+        self,
+        span: tuple[int, int],
+        inside: Sequence[int],
+        costly: Sequence[bool],
+        worth: float,
+        most: int,
     ) -> list[int]:
         """Where steps are cut into units, the end included.
 
@@ -64,7 +74,12 @@ class Lives:
             for crossing, larger in tried if worth == FINE else [next(tried)]:
                 grain = max(crossing) / 64 + 1
                 good = [
-                    (int(c / grain), common_levels(self.steps[p - 1].scope, self.steps[p].scope), not costly[p], p)
+                    (
+                        int(c / grain),
+                        common_levels(self.steps[p - 1].scope, self.steps[p].scope),
+                        not costly[p],
+                        p,
+                    )
                     for p, c in enumerate(crossing, start)
                     if start < p < stop
                     and counted[start] < counted[p] < counted[stop]

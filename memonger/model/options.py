@@ -125,7 +125,11 @@ class Options:
 
     def _way(self, start: int, stop: int, keep: frozenset[int] | None) -> Way:
         t = self.chain.treat(start, stop, keep)
-        return Way(self._words(keep, t), t, Part(stop, ALL) if keep is None else self._part(start, stop, t.kept))
+        return Way(
+            self._words(keep, t),
+            t,
+            Part(stop, ALL) if keep is None else self._part(start, stop, t.kept),
+        )
 
     def _part(self, start: int, stop: int, kept: frozenset[int]) -> Part:
         """A part that keeps these results: in pieces, where what is computed again of one may wait for the next."""

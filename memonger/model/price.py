@@ -117,8 +117,16 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             # Fused into the loops that need it, which have read what it is made of: no bytes are moved for it.
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
-    slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
+    slow = (
+        slow_bytes(call.fn, structs)
+        if found.inner and not SLOW.keys().isdisjoint(primitives)
+        else 0
+    )
+    with (
+        jax.enable_x64(True),
+        compiler.for_platform(platform),
+        compiler.short_of_memory(all_kept=True),
+    ):
         lean = jax.make_jaxpr(lambda *a: call.fn(*a))(*structs) if costly else traced.jaxpr
     space = max(_space(lean.jaxpr)), 0, 0
     passed = frozenset[tuple[int, int]]()
@@ -174,7 +182,9 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
         operands, _, by = _slice(jaxpr.jaxpr, [k])
         if by == {"transpose"}:  # the operand itself: XLA gives it the order that is read
             turned |= operands
-        elif operands:  # where relu's derivative is zero it reads zeros, which are nowhere kept in a program
+        elif (
+            operands
+        ):  # where relu's derivative is zero it reads zeros, which are nowhere kept in a program
             inner.append(k)
     again, _, primitives = _slice(jaxpr.jaxpr, inner)
     less, read, _ = _slice(jaxpr.jaxpr, inner, len(results))
@@ -188,14 +198,20 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
     )
 
 
-def _backward(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool], platform: str) -> Any:
+def _backward(
+    fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool], platform: str
+) -> Any:
     """The jaxpr of a function's pullback: from its results' gradients and its operands to the operands' gradients."""
 
     def gradients(given: Sequence[Any], inputs: Sequence[Any]) -> Any:
         out, pull = pullback(tupled(fn), inputs, wants)
         return pull(tuple(map(cotangent, out, given)))
 
-    with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
+    with (
+        jax.enable_x64(True),
+        compiler.for_platform(platform),
+        compiler.short_of_memory(all_kept=True),
+    ):
         results = jax.eval_shape(tupled(fn), *structs)
         return jax.make_jaxpr(gradients)(results, structs)
 
@@ -219,7 +235,9 @@ def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], s
     found: set[int] = set()
     for equation in reversed(jaxpr.eqns):
         used = [k for k, v in enumerate(equation.outvars) if id(v) in wanted]
-        found.update(known[id(equation.outvars[k])] for k in used if id(equation.outvars[k]) in known)
+        found.update(
+            known[id(equation.outvars[k])] for k in used if id(equation.outvars[k]) in known
+        )
         used = [k for k in used if id(equation.outvars[k]) not in known]
         if not used:
             continue
@@ -233,7 +251,9 @@ def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], s
             primitives.add(name)
             for body in bodies:
                 primitives.update(_primitives(body))
-        wanted.update(id(equation.invars[k]) for k in reads if not isinstance(equation.invars[k], Literal))
+        wanted.update(
+            id(equation.invars[k]) for k in reads if not isinstance(equation.invars[k], Literal)
+        )
     return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, found, primitives
 
 

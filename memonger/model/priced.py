@@ -57,7 +57,10 @@ class Priced(Lives):
 
     def inside(self) -> list[int]:
         """For each step the bytes that it makes, if it computes anything."""
-        return [sum(a.nbytes for a in s.avals) * (p.cost > 0) for s, p in zip(self.steps, self.prices, strict=True)]
+        return [
+            sum(a.nbytes for a in s.avals) * (p.cost > 0)
+            for s, p in zip(self.steps, self.prices, strict=True)
+        ]
 
     def costly(self) -> list[bool]:
         return [p.costly for p in self.prices]

@@ -53,7 +53,9 @@ def options(**given: int | None) -> Options:
             f"the search has no option {unknown[0]!r}{errors.did_you_mean(unknown[0], Options._fields)}; "
             f"it has: {', '.join(Options._fields)}"
         )
-    found = Options(*(settings.resolve(f"memory.sublinear_{f}", given.get(f)) for f in Options._fields))
+    found = Options(
+        *(settings.resolve(f"memory.sublinear_{f}", given.get(f)) for f in Options._fields)
+    )
     if found.genetic_iters > 0 and found.pool_size == 0:
         raise errors.MXNetValueError(
             f"genetic_iters={found.genetic_iters} generations of pool_size=0 plans: a genetic search needs "
@@ -160,7 +162,9 @@ class _Search:
         start, held, end = 0, 0, live.size - 1
         while True:
             # The longest stretch from here that fits, but one place at least.
-            stop = start + int(np.searchsorted(live.inside[start, start:], threshold - held, side="right"))
+            stop = start + int(
+                np.searchsorted(live.inside[start, start:], threshold - held, side="right")
+            )
             stop = max(stop - 1, start + 1)
             ends.append(min(stop, end))
             if stop >= end:
@@ -179,7 +183,9 @@ class _Search:
         self.stats.population = size
         middle = (self.live.size // 2, self.live.size - 1)
         seeds = [f.ends for f in sorted(self.known.values())][:size] or [middle]
-        pool = self._judge(seeds + [self._changed(draw.choice(seeds), draw) for _ in range(size - len(seeds))])
+        pool = self._judge(
+            seeds + [self._changed(draw.choice(seeds), draw) for _ in range(size - len(seeds))]
+        )
         for _ in range(rounds):
             children = []
             for _ in range(size):
@@ -224,7 +230,9 @@ class _Search:
             self.known[found.ends] = found
         return [self.known[p] for p in plans]
 
-    def _work(self, share: Sequence[tuple[int, ...]], together: threading.Barrier | None = None) -> list[Found]:
+    def _work(
+        self, share: Sequence[tuple[int, ...]], together: threading.Barrier | None = None
+    ) -> list[Found]:
         with self._lock:
             self._busy += 1
             self.stats.concurrent = max(self.stats.concurrent, self._busy)

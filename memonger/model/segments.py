@@ -30,7 +30,9 @@ LEVELS = 3
 class Chain(Arranged):
     """A rematerialisation in stretches, by its name in ``memonger.policies()``."""
 
-    def __init__(self, name: str, arrange: Callable[[Liveness], Sequence[Part]], key: Hashable = None):
+    def __init__(
+        self, name: str, arrange: Callable[[Liveness], Sequence[Part]], key: Hashable = None
+    ):
         super().__init__(lambda graph: self.parts(graph), (name, key))
         self.name = name
         self._of = arrange
@@ -59,7 +61,9 @@ def recursive(live: Liveness) -> list[Part]:
 
 def segment_parts(live: Liveness, ends: Sequence[int], again: Sequence[bool]) -> list[Part]:
     """Parts that end at these places, and which of them are computed again."""
-    return [Part(live.places[j], frozenset() if a else ALL) for j, a in zip(ends, again, strict=True)]
+    return [
+        Part(live.places[j], frozenset() if a else ALL) for j, a in zip(ends, again, strict=True)
+    ]
 
 
 def least(live: Liveness, levels: int) -> list[Part]:
@@ -87,7 +91,9 @@ def _peaks(live: Liveness, again: np.ndarray) -> np.ndarray:
     return peaks
 
 
-def _parts(live: Liveness, peaks: Sequence[np.ndarray], start: int, stop: int, room: int) -> list[Part]:
+def _parts(
+    live: Liveness, peaks: Sequence[np.ndarray], start: int, stop: int, room: int
+) -> list[Part]:
     """A stretch within so many bytes, with as little computed again as one look ahead can tell."""
     found = []
     while live.inside[start, stop] > room and len(peaks) > 1:

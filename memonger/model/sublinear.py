@@ -112,7 +112,9 @@ class Segmented(Sublinear):
     def __str__(self) -> str:
         width = max([len(_span(s)) for s in self.segments], default=0)
         width = max(width, len("segment")) + 2
-        lines = [f"{'segment':<{width}}{'steps':>6}{'kept MiB':>10}{'inside MiB':>12}{'again Gflop':>13}"]
+        lines = [
+            f"{'segment':<{width}}{'steps':>6}{'kept MiB':>10}{'inside MiB':>12}{'again Gflop':>13}"
+        ]
         for s in self.segments:
             again = f"{s.flops / 1e9:.3f}" if s.again else "-"
             lines.append(
@@ -163,7 +165,10 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
     """
     _check(net)
     kind = mxjax.nd.NDArray
-    if not any(isinstance(a, kind) for a in jax.tree_util.tree_leaves(inputs, is_leaf=lambda a: isinstance(a, kind))):
+    if not any(
+        isinstance(a, kind)
+        for a in jax.tree_util.tree_leaves(inputs, is_leaf=lambda a: isinstance(a, kind))
+    ):
         raise errors.MXNetTypeError(
             "give what forward takes, such as sublinear(net, mx.np.zeros((32, 3, 224, 224))); an array of mxjax is "
             f"expected among the inputs, got {', '.join(type(a).__name__ for a in inputs) or 'nothing'}"
@@ -173,7 +178,9 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
     return Segmented(graph, options(**how))
 
 
-def search_plan(net: Any, ntrial: int = 6, type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> Any:
+def search_plan(
+    net: Any, ntrial: int = 6, type_dict: Mapping[str, Any] | None = None, **shapes: Any
+) -> Any:
     """Find segments for a network and let it train with them.
 
     The counterpart of ``memonger.search_plan(sym, ntrial, type_dict, **kwargs)`` (github.com/dmlc/
@@ -201,7 +208,9 @@ def search_plan(net: Any, ntrial: int = 6, type_dict: Mapping[str, Any] | None =
     return net
 
 
-def get_cost(net: Any, *inputs: Any, type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> float:
+def get_cost(
+    net: Any, *inputs: Any, type_dict: Mapping[str, Any] | None = None, **shapes: Any
+) -> float:
     """MiB that XLA takes for the temporaries of one forward and backward pass; nothing is run.
 
     The counterpart of ``memonger.get_cost(sym, type_dict, **kwargs)``. That is what MXNet's planner
@@ -249,7 +258,9 @@ def _check(net: Any) -> None:
 def _inputs(net: Any, shapes: Mapping[str, Any], types: Mapping[str, Any] | None) -> list[Any]:
     """Arrays of these shapes, in the order forward takes them; they are never computed."""
     if not shapes:
-        raise errors.MXNetTypeError("give the shape of each input by its name, such as data=(32, 3, 224, 224)")
+        raise errors.MXNetTypeError(
+            "give the shape of each input by its name, such as data=(32, 3, 224, 224)"
+        )
     for name in types or ():
         if name not in shapes:
             raise errors.MXNetValueError(
@@ -258,7 +269,9 @@ def _inputs(net: Any, shapes: Mapping[str, Any], types: Mapping[str, Any] | None
             )
     for name, shape in shapes.items():
         if not isinstance(shape, (tuple, list)):
-            raise errors.MXNetTypeError(f"{name}={shape!r}: a shape is expected, such as {name}=(32, 3, 224, 224)")
+            raise errors.MXNetTypeError(
+                f"{name}={shape!r}: a shape is expected, such as {name}=(32, 3, 224, 224)"
+            )
     names = [n for n in _parameters(net) if n in shapes]
     names += [n for n in shapes if n not in names]
     return [mxjax.np.zeros(tuple(shapes[n]), dtype=(types or {}).get(n, "float32")) for n in names]
@@ -288,7 +301,13 @@ _lock = threading.Lock()
 
 def _searched(graph: Graph, how: Options) -> _Result:
     """The result of a search; the same graph with the same options is searched once."""
-    key = (how, tuple((s.call, s.args, s.scope) for s in graph.steps), graph.avals, graph.outputs, graph.fmt)
+    key = (
+        how,
+        tuple((s.call, s.args, s.scope) for s in graph.steps),
+        graph.avals,
+        graph.outputs,
+        graph.fmt,
+    )
     with _lock:
         found = _results.get(key)
         if found is not None:

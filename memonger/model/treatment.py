@@ -25,14 +25,18 @@ class Treatment(NamedTuple):
     work: int
 
 
-def treatment(chain: Chain, start: int, stop: int, keep: frozenset[int] | None, work: bool) -> Treatment:
+def treatment(
+    chain: Chain, start: int, stop: int, keep: frozenset[int] | None, work: bool
+) -> Treatment:
     """See :meth:`Chain.treat`."""
     back = _Backward(chain, start, stop, keep)
     for at in range(stop - 1, start - 1, -1):
         back.differentiate(at)
         back.compute_again(at)
     every = {**dict.fromkeys(back.operands, start), **back.needed}
-    kept = {k for k in every if k in back.own and k not in back.again and (keep is None or k in keep)}
+    kept = {
+        k for k in every if k in back.own and k not in back.again and (keep is None or k in keep)
+    }
     takes = frozenset(k for k in every if k not in back.own)
     bytes_ = _most(chain, start, stop, back.stays(kept), back.making) if work else 0
     return Treatment(frozenset(kept), takes, back.flops, back.cost, bytes_)
@@ -49,12 +53,20 @@ class _Backward:
         self.chain, self.start, self.stop, self.keep = chain, start, stop, keep
         self.own = chain.made(start, stop)
         self.needed: dict[int, int] = {}  # results and the first step whose derivative reads them
-        self.since: dict[int, int] = {}  # at which step's turn they, or what they are made of, are needed first
-        self.whole: dict[int, int] = {}  # and at which one as arrays, if a loop that reads them can compute them
+        self.since: dict[
+            int, int
+        ] = {}  # at which step's turn they, or what they are made of, are needed first
+        self.whole: dict[
+            int, int
+        ] = {}  # and at which one as arrays, if a loop that reads them can compute them
         self.again: dict[int, int] = {}  # those that are computed again, and at which step's turn
         self.operands: set[int] = set()  # wanted only to compute others again
-        self.inside: list[tuple[int, int, int]] = []  # of calls that are computed again: until, since, bytes
-        self.making: list[tuple[int, int]] = []  # in which turn they are computed, and the bytes for that
+        self.inside: list[
+            tuple[int, int, int]
+        ] = []  # of calls that are computed again: until, since, bytes
+        self.making: list[
+            tuple[int, int]
+        ] = []  # in which turn they are computed, and the bytes for that
         self.flops = self.cost = 0.0
 
     def differentiate(self, at: int) -> None:
@@ -73,7 +85,9 @@ class _Backward:
                 self.whole.setdefault(k, at)
             else:  # one pass over what it is made of, in the loop that reads it
                 self.operands.add(k)
-                todo.update(x for x in chain.steps[maker].args if 0 <= x < SCALAR and x not in looked)
+                todo.update(
+                    x for x in chain.steps[maker].args if 0 <= x < SCALAR and x not in looked
+                )
 
     def compute_again(self, at: int) -> None:
         """Note what a step's results cost, if later steps need them and they are not kept."""
@@ -106,12 +120,20 @@ class _Backward:
         for until, since, nbytes in self.inside:
             yield 2 * until, 2 * since + 1, nbytes
         for k, since in {**dict.fromkeys(kept, self.stop - 1), **self.again}.items():
-            yield 2 * max(self.needed.get(k, 0), self.start), 2 * since + 1, self.chain.waiting((k,))
+            yield (
+                2 * max(self.needed.get(k, 0), self.start),
+                2 * since + 1,
+                self.chain.waiting((k,)),
+            )
         yield from gradients(self.chain, self.start, self.stop)
 
 
 def _most(
-    chain: Chain, start: int, stop: int, stays: Iterable[tuple[int, int, int]], making: Iterable[tuple[int, int]]
+    chain: Chain,
+    start: int,
+    stop: int,
+    stays: Iterable[tuple[int, int, int]],
+    making: Iterable[tuple[int, int]],
 ) -> int:
     """The most bytes in use in the backward pass: what ``stays`` until one place, from another on (the backward
     pass comes there before), so many bytes; and what ``making`` takes in a step's turn.
@@ -131,7 +153,11 @@ def _most(
     for turn, nbytes in making:
         made[turn] = max(made.get(turn, 0), nbytes)
     for at, p in enumerate(chain.prices[start:stop], start):
-        use(2 * at, 2 * at, p.space[1] + (p.inner if p.costly and chain.has_buffer(("inner", at)) else 0))
+        use(
+            2 * at,
+            2 * at,
+            p.space[1] + (p.inner if p.costly and chain.has_buffer(("inner", at)) else 0),
+        )
         use(2 * at + 1, 2 * at + 1, max(made.get(at, 0), p.space[2]))
     most = now = 0
     for x in change:
@@ -161,7 +187,9 @@ def gradients(chain: Chain, start: int, stop: int) -> Iterator[tuple[int, int, i
         if k in given or readers[k].count(at) > 1:
             continue
         step = chain.steps[at]
-        source = next((step.first + r for o, r in chain.prices[at].passed if step.args[o] == k), None)
+        source = next(
+            (step.first + r for o, r in chain.prices[at].passed if step.args[o] == k), None
+        )
         if source not in low:
             continue
         another = readers[k][-2] if len(readers[k]) > 1 else -1

@@ -15,8 +15,12 @@ from ..model.gradient_buffers import LiveRange
 # The scope of the n-th part in the names of its operations.
 SCOPE = "memonger_part{}"
 _SCOPE = re.compile(SCOPE.format(r"(\d+)"))
-_INSIDE = frozenset({"while", "call", "conditional"})  # what these call has its buffers among the caller's
-_WORDS = frozenset({"tuple", "get-tuple-element", "bitcast", "parameter", "constant"})  # nothing is done there
+_INSIDE = frozenset(
+    {"while", "call", "conditional"}
+)  # what these call has its buffers among the caller's
+_WORDS = frozenset(
+    {"tuple", "get-tuple-element", "bitcast", "parameter", "constant"}
+)  # nothing is done there
 # Field numbers of xla/service/hlo.proto: buffers by the instruction that makes each, and what lies where.
 _ASSIGNED = {1: ("id", "int"), 2: ("offset", "int"), 3: ("size", "int")}
 _ALLOCATION = {
@@ -45,7 +49,9 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
 
     ``None`` where the backend tells no buffers or no order of work.
     """
-    buffers: bytes = getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None) or b""
+    buffers: bytes = (
+        getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None) or b""
+    )
     module = module_of(compiled) if buffers else b""
     program = parse_module(module)
     if not program.order:
@@ -77,7 +83,9 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     return found
 
 
-def _left(places: Sequence[Sequence[LiveRange]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
+def _left(
+    places: Sequence[Sequence[LiveRange]], of: np.ndarray, turn: int, parts: int
+) -> np.ndarray:
     """Bytes that the forward pass, which is over after the moment ``turn``, left for the backward pass of each part:
     of all that read an array the one that does so last."""
     found = np.zeros(parts, np.int64)
@@ -144,7 +152,9 @@ class _Order:
                 made = maker[placed.get("id", 0)]
                 if made in self.at:
                     moment = self.at[made]
-                    live = LiveRange(made, moment, max(moment, until.get(made, moment)), placed.get("size", 0))
+                    live = LiveRange(
+                        made, moment, max(moment, until.get(made, moment)), placed.get("size", 0)
+                    )
                     places.setdefault((k, placed.get("offset", 0)), []).append(live)
         return list(places.values())
 
@@ -175,7 +185,9 @@ class _Order:
                 values[i.number] = made(i, taken, read, given)
             return values
 
-        def made(i: Instruction, taken: Sequence[_Value], read: _Value, given: Sequence[_Value]) -> _Value:
+        def made(
+            i: Instruction, taken: Sequence[_Value], read: _Value, given: Sequence[_Value]
+        ) -> _Value:
             if i.opcode == "tuple":
                 return [frozenset[int]().union(*value) for value in taken]
             if i.opcode in ("get-tuple-element", "opt-barrier", "bitcast", "while"):

@@ -160,7 +160,9 @@ def pareto(
     """
     check(of, compilations)
     if not isinstance(points, int):
-        raise errors.MXNetTypeError(f"points is how many budgets there are (an int), got {points!r}")
+        raise errors.MXNetTypeError(
+            f"points is how many budgets there are (an int), got {points!r}"
+        )
     if points < 1:
         raise errors.MXNetValueError(f"a curve has one point at least, got {points}")
     session = Session(net, as_inputs(inputs), optimizer, loss, labels)
@@ -183,7 +185,9 @@ def pareto(
         lowest = at(1)
         assert lowest is not None
         for k in range(1, points):
-            at(max(lowest, int(most * (lowest / most) ** (k / (points - 1)))))  # rounding must not go below the least
+            at(
+                max(lowest, int(most * (lowest / most) ** (k / (points - 1))))
+            )  # rounding must not go below the least
     return Curve(_distinct(curve))
 
 

@@ -59,7 +59,9 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         return Found(baseline, baseline, wanted, 0.0, len(session.trials) - count)
 
     fit = Fit(session, of, wanted)
-    for more, schedule in enumerate(session.schedules):  # the leanest may need less in another order of work
+    for more, schedule in enumerate(
+        session.schedules
+    ):  # the leanest may need less in another order of work
         _approach(fit, schedule, count + compilations + more)
         if fit.within():
             break
@@ -172,7 +174,9 @@ class Fit:
         if trial is None or not trial.stages:
             return {}
         before = np.cumsum([0, *(stage.held for stage in trial.stages)])
-        waits = [b - self.session.lingering(o.start) for o, b in zip(trial.chosen, before, strict=False)]
+        waits = [
+            b - self.session.lingering(o.start) for o, b in zip(trial.chosen, before, strict=False)
+        ]
         held = np.diff([*waits, before[-1]])
         return {o.start: int(h) for o, h in zip(trial.chosen, held, strict=True)}
 
@@ -241,7 +245,10 @@ class Fit:
     def leanest(self) -> list[Option]:
         """What needs least by the model, and by XLA's bytes where a part was compiled at this very place: errors of
         others may mislead."""
-        options = [[_off(o, self.compiled.get((o.start, o.part), 0.0)) for o in here] for here in self.whole]
+        options = [
+            [_off(o, self.compiled.get((o.start, o.part), 0.0)) for o in here]
+            for here in self.whole
+        ]
         return self._solved(options, least(options))
 
     def _solved(self, options: list[list[Option]], limit: float) -> list[Option]:
@@ -249,7 +256,9 @@ class Fit:
         found = solve(options, limit)
         assert found is not None
         rows = [self.places[o.start] for o in found]
-        return [self.session.options[i][index(options[i], o)] for i, o in zip(rows, found, strict=True)]
+        return [
+            self.session.options[i][index(options[i], o)] for i, o in zip(rows, found, strict=True)
+        ]
 
 
 def _off(o: Option, error: float) -> Option:

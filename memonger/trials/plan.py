@@ -130,7 +130,9 @@ class Plan(Tabled, Scheduled):
           TypeError: not a HybridBlock.
         """
         if not hasattr(net, "hybridize") or not hasattr(net, "graph"):
-            raise errors.MXNetTypeError(f"a plan is applied to a HybridBlock, got {type(net).__name__}")
+            raise errors.MXNetTypeError(
+                f"a plan is applied to a HybridBlock, got {type(net).__name__}"
+            )
         net.hybridize(mirror=self)
         return net
 
@@ -157,7 +159,10 @@ class Plan(Tabled, Scheduled):
         """
         try:
             document = json.loads(read_whole(path).decode())
-        except (ValueError, RecursionError) as error:  # no text, no JSON, numbers of thousands of digits
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # no text, no JSON, numbers of thousands of digits
             raise errors.FormatError(f"{path} is not a plan: {error}") from None
         try:
             return _unpacked(cls, document)
@@ -169,9 +174,14 @@ class Plan(Tabled, Scheduled):
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
         r = self.report
         rows: list[tuple[str, ...]]
-        rows = [(row.block, row.decision[:60], human(row.bytes), f"{row.flops / 1e6:.1f} Mflop") for row in self.rows]
+        rows = [
+            (row.block, row.decision[:60], human(row.bytes), f"{row.flops / 1e6:.1f} Mflop")
+            for row in self.rows
+        ]
         total = sum(row.flops for row in self.rows)
-        rows.append(("total", "", human(sum(row.bytes for row in self.rows)), f"{total / 1e6:.1f} Mflop"))
+        rows.append(
+            ("total", "", human(sum(row.bytes for row in self.rows)), f"{total / 1e6:.1f} Mflop")
+        )
         notes = (
             f"budget ({r.of})  {human(r.budget)}; XLA's count {human(r.bytes)}, slack {r.slack:.1%}; "
             f"everything kept {human(r.baseline_bytes)}",
@@ -281,7 +291,9 @@ def check(of: str, compilations: int) -> None:
     if of not in ("peak", "temp"):
         raise errors.MXNetValueError(f"of is 'peak' or 'temp', got {of!r}")
     if not isinstance(compilations, int):
-        raise errors.MXNetTypeError(f"compilations is a number of them (an int), got {compilations!r}")
+        raise errors.MXNetTypeError(
+            f"compilations is a number of them (an int), got {compilations!r}"
+        )
     if compilations < 2:
         raise errors.MXNetValueError(
             f"a search takes two compilations at least, one without recomputation and one with, got {compilations}"
@@ -321,8 +333,14 @@ def _packed(part: Part) -> dict[str, Any]:
 
 
 def _unpacked(cls: type[Plan], document: Any) -> Plan:
-    _need(isinstance(document, dict) and document.get("format") == FORMAT, f"its format is not {FORMAT!r}")
-    _need(document.get("version") == VERSION, f"version {document.get('version')!r}, this reads {VERSION}")
+    _need(
+        isinstance(document, dict) and document.get("format") == FORMAT,
+        f"its format is not {FORMAT!r}",
+    )
+    _need(
+        document.get("version") == VERSION,
+        f"version {document.get('version')!r}, this reads {VERSION}",
+    )
     keys = {"format", "version", "schedule", "operators", "parts", "rows", "report"}
     _need(set(document) == keys, f"it has {sorted(document)}, expected {sorted(keys)}")
     _need(document["schedule"] in (MEMORY, PLAIN), f"schedule {document['schedule']!r}")
@@ -338,10 +356,15 @@ def _unpacked(cls: type[Plan], document: Any) -> Plan:
     ]
     report = document["report"]
     names = [f.name for f in fields(Report)]
-    _need(isinstance(report, dict) and sorted(report) == sorted(names), f"the report has not the entries {names}")
+    _need(
+        isinstance(report, dict) and sorted(report) == sorted(names),
+        f"the report has not the entries {names}",
+    )
     _need(report["of"] in ("peak", "temp"), f"of {report['of']!r}")
     whole = ("budget", "bytes", "baseline_bytes", "compilations")
-    values = {n: _count(report[n]) if n in whole else _number(report[n]) for n in names if n != "of"}
+    values = {
+        n: _count(report[n]) if n in whole else _number(report[n]) for n in names if n != "of"
+    }
     _need(0 < values["bytes"] <= values["budget"], "its bytes are over its budget")
     return cls(parts, operators, document["schedule"], rows, Report(of=report["of"], **values))  # type: ignore[arg-type]
 
@@ -351,7 +374,10 @@ def _parts(found: Any, start: int, end: int, results: int, depth: int) -> tuple[
     _need(depth < DEEPEST, f"parts nested deeper than {DEEPEST}")
     parts = []
     for one in found:
-        _need(isinstance(one, dict) and {"stop", "keep"} <= set(one) <= {"stop", "keep", "parts"}, f"part {one!r:.80}")
+        _need(
+            isinstance(one, dict) and {"stop", "keep"} <= set(one) <= {"stop", "keep", "parts"},
+            f"part {one!r:.80}",
+        )
         stop, keep = _count(one["stop"]), one["keep"]
         _need(start < stop <= end, f"a part from {start} to {stop} of {end}")
         if isinstance(keep, list):

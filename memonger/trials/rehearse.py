@@ -32,7 +32,9 @@ def counting() -> dict[str, Any]:
     return {name: value for name, value in options.items() if engine.knows("cpu", name, value)}
 
 
-def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), warmup: int = 1) -> Measured:
+def rehearse(
+    fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), warmup: int = 1
+) -> Measured:
     """Compile what ``fn(*args)`` would run and tell its cost, without running or allocating anything.
 
     The programs are those the engine would run, with the same results and donations; a later real step
@@ -124,7 +126,9 @@ def _arrays(one: Any, attributes: list[tuple[Any, dict[str, Any]]]) -> Iterator[
     elif _is_array(one):
         yield one
     else:
-        raise errors.MXNetTypeError(f"a block, a trainer or an array is expected here, got {type(one).__name__}")
+        raise errors.MXNetTypeError(
+            f"a block, a trainer or an array is expected here, got {type(one).__name__}"
+        )
 
 
 def _is_array(x: Any) -> bool:

@@ -81,7 +81,12 @@ class Session:
     """
 
     def __init__(
-        self, net: Any, inputs: tuple[Any, ...], optimizer: Any, loss: Any = None, labels: Any = None
+        self,
+        net: Any,
+        inputs: tuple[Any, ...],
+        optimizer: Any,
+        loss: Any = None,
+        labels: Any = None,
     ):
         if not hasattr(net, "hybridize") or not hasattr(net, "graph"):
             raise errors.MXNetTypeError(f"a HybridBlock is planned, got {type(net).__name__}")
@@ -150,7 +155,9 @@ def training_chain(net: Any, inputs: Sequence[Any]) -> Chain:
     with autograd.train_mode(), _hybridized(net, seen):
         graph = net.graph(*inputs)
     if not graph.steps:
-        raise errors.MXNetValueError(f"{type(net).__name__} computes nothing: there is nothing to plan")
+        raise errors.MXNetValueError(
+            f"{type(net).__name__} computes nothing: there is nothing to plan"
+        )
     return Chain(graph, seen.wants)
 
 

@@ -55,7 +55,9 @@ def target(dtype: Any) -> str:
     """
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     if name not in ("float16", "bfloat16"):
-        raise MXNetAssertionError(f"AMP supports the target_dtype float16 or bfloat16, got {dtype!r}")
+        raise MXNetAssertionError(
+            f"AMP supports the target_dtype float16 or bfloat16, got {dtype!r}"
+        )
     return name
 
 
@@ -112,7 +114,8 @@ def _scaling(function: Callable[..., Any], scaler: LossScaler) -> Callable[..., 
     def output(data: Any, *args: Any, **kwargs: Any) -> Any:
         if core.is_recording():
             _log.warning(
-                "%s does not support dynamic loss scaling in symbolic and hybridized execution.", function.__name__
+                "%s does not support dynamic loss scaling in symbolic and hybridized execution.",
+                function.__name__,
             )
             return function(data, *args, **kwargs)
         return function(scaler.scaling_gradient(data), *args, **kwargs)
@@ -140,9 +143,13 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
 
 def _trainer(given: Any) -> Any:
     if isinstance(given, Optimizer):
-        raise MXNetTypeError("AMP is currently only compatible with Gluon Trainer: give it the trainer")
+        raise MXNetTypeError(
+            "AMP is currently only compatible with Gluon Trainer: give it the trainer"
+        )
     if not hasattr(given, "scale_losses_by"):
-        raise MXNetTypeError(f"optimizer_or_trainer should be a Gluon Trainer, instead is {type(given).__name__}")
+        raise MXNetTypeError(
+            f"optimizer_or_trainer should be a Gluon Trainer, instead is {type(given).__name__}"
+        )
     return given
 
 
@@ -178,7 +185,9 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     """
     scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
     if scaler is None:
-        raise MXNetAssertionError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
+        raise MXNetAssertionError(
+            "Loss scaler is not initialized, did you forget to call amp.init_trainer()?"
+        )
     optimizer_or_trainer._amp_scaled = True
     several = isinstance(loss, (list, tuple))
     yield [scaler.scaled(one) for one in loss] if several else scaler.scaled(loss)

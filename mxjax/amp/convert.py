@@ -50,7 +50,9 @@ def convert_symbol(
     'fc_output_amp_cast_float32_output'
     """
     if not isinstance(sym, Symbol):
-        raise MXNetAssertionError(f"First argument to convert_symbol should be Symbol, got {type(sym).__name__}")
+        raise MXNetAssertionError(
+            f"First argument to convert_symbol should be Symbol, got {type(sym).__name__}"
+        )
     low = target(target_dtype)
     lists = {
         "target_dtype_ops": target_dtype_ops, "fp32_ops": fp32_ops, "conditional_fp32_ops": conditional_fp32_ops,
@@ -64,13 +66,17 @@ def convert_symbol(
     if data_names is None:
         attrs = sym.attr_dict()
         data_names = [n for n in known if "__dtype__" not in attrs.get(n, {})]
-    return _Converter(low, words, excluded_sym_names or (), known - set(data_names), cast_optional_params).run(sym)
+    return _Converter(
+        low, words, excluded_sym_names or (), known - set(data_names), cast_optional_params
+    ).run(sym)
 
 
 class _Converter:
     """One conversion: the new nodes, the dtype of each of their results, and the casts that there are."""
 
-    def __init__(self, low: str, words: Any, excluded: Sequence[str], params: set[str], optional: bool):
+    def __init__(
+        self, low: str, words: Any, excluded: Sequence[str], params: set[str], optional: bool
+    ):
         self.low = low
         self.words = words
         self.excluded = set(excluded)
@@ -142,7 +148,14 @@ class _Converter:
         if found is None:
             node, k = entry
             name = f"{node.outputs()[k]}_amp_cast_{dtype}"
-            made = Node(name, TABLE["amp_cast"], {"dtype": dtype}, inputs=[entry], names=["data"], is_np=node.is_np)
+            made = Node(
+                name,
+                TABLE["amp_cast"],
+                {"dtype": dtype},
+                inputs=[entry],
+                names=["data"],
+                is_np=node.is_np,
+            )
             found = self.casts[entry, dtype] = made, 0
             self.dtypes[found] = dtype
         return found
@@ -175,9 +188,13 @@ def convert_model(
     """
     for params, which in ((arg_params, "Second"), (aux_params, "Third")):
         if not isinstance(params, Mapping):
-            raise MXNetAssertionError(f"{which} argument to convert_model should be a dict of name to ndarray")
+            raise MXNetAssertionError(
+                f"{which} argument to convert_model should be a dict of name to ndarray"
+            )
     if not isinstance(sym, Symbol):
-        raise MXNetAssertionError(f"First argument to convert_model should be Symbol, got {type(sym).__name__}")
+        raise MXNetAssertionError(
+            f"First argument to convert_model should be Symbol, got {type(sym).__name__}"
+        )
     data = [n for n in sym.list_inputs() if n not in arg_params and n not in aux_params]
     made = convert_symbol(
         sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names, data,
@@ -186,7 +203,10 @@ def convert_model(
     said = made.attr_dict()
 
     def cast(params: Mapping[str, Any]) -> dict[str, Any]:
-        return {n: a.astype(_DTYPES.get(said.get(n, {}).get("__dtype__", "0"), "float32")) for n, a in params.items()}
+        return {
+            n: a.astype(_DTYPES.get(said.get(n, {}).get("__dtype__", "0"), "float32"))
+            for n, a in params.items()
+        }
 
     return made, cast(arg_params), dict(aux_params)
 
@@ -217,7 +237,10 @@ def convert_bucketing_module(
     from mxjax.module import BucketingModule
 
     for holds, what in (
-        (isinstance(bucketing_mod, BucketingModule), "module should be instance of bucketing module"),
+        (
+            isinstance(bucketing_mod, BucketingModule),
+            "module should be instance of bucketing module",
+        ),
         (getattr(bucketing_mod, "_buckets", None), "Bucketing Module should not be empty"),
         (
             getattr(bucketing_mod, "params_initialized", False),
@@ -234,7 +257,11 @@ def convert_bucketing_module(
             excluded_sym_names, cast_optional_params,
         )  # fmt: skip
     return BucketingModule.load_dict(
-        symbols, bucketing_mod._sym_gen, bucketing_mod._default_bucket_key, *params, **bucketing_mod._options
+        symbols,
+        bucketing_mod._sym_gen,
+        bucketing_mod._default_bucket_key,
+        *params,
+        **bucketing_mod._options,
     )
 
 
@@ -267,7 +294,9 @@ def convert_hybrid_block(
     """
     gluon = importlib.import_module("mxjax.gluon")
     if not isinstance(block, gluon.HybridBlock):
-        raise MXNetAssertionError(f"block input should be a HybridBlock, got {type(block).__name__}")
+        raise MXNetAssertionError(
+            f"block input should be a HybridBlock, got {type(block).__name__}"
+        )
     try:
         sym, marked = block.export(None)
     except MXNetError as error:

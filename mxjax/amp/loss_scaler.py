@@ -32,7 +32,9 @@ def _after(*arrays: Any, most: float, length: int, scaled: bool) -> tuple[Any, .
         finite &= jnp.isfinite(grad).all()
     unskipped = jnp.where(finite, unskipped + 1, 0)
     grows = unskipped == length
-    further = jnp.where(finite, jnp.where(grows, jnp.minimum(most, following * 2.0), following), following / 2.0)
+    further = jnp.where(
+        finite, jnp.where(grows, jnp.minimum(most, following * 2.0), following), following / 2.0
+    )
     unskipped = jnp.where(grows, 0, unskipped)
     return (
         finite, 1.0 / scale if scaled else jnp.ones_like(scale), following, further.astype(scale.dtype),
@@ -49,7 +51,8 @@ def _numbers(array: Any) -> core.Value:
 
 _AFTER = core.row("_amp_after", _after)
 _SCALED = core.row(
-    "_amp_scaled", lambda loss, scale: loss.astype(jnp.promote_types(loss.dtype, scale.dtype)) * scale
+    "_amp_scaled",
+    lambda loss, scale: loss.astype(jnp.promote_types(loss.dtype, scale.dtype)) * scale,
 ).bind()
 _UNSCALED = core.row(
     "_amp_unscaled", lambda grad, scale: (grad.astype("float32") / scale).astype(grad.dtype)
@@ -90,7 +93,9 @@ class LossScaler(Shown):
         found = self._states.get(device)
         if found is None:
             with core.apart():
-                scales = [mnp.array(each, dtype="float32", device=device) for each in self._begin[:2]]
+                scales = [
+                    mnp.array(each, dtype="float32", device=device) for each in self._begin[:2]
+                ]
                 counts = [mnp.array(each, dtype="int32", device=device) for each in self._begin[2:]]
                 found = self._states[device] = scales + counts
         return found
@@ -112,7 +117,9 @@ class LossScaler(Shown):
     def state_dict(self) -> dict[str, Any]:
         """Scale and counts as plain numbers, for `load_state_dict`; waits for the last step."""
         first = next(iter(self._states.values()), None)
-        scale, following, unskipped, skipped = self._begin if first is None else [each.item() for each in first]
+        scale, following, unskipped, skipped = (
+            self._begin if first is None else [each.item() for each in first]
+        )
         return {"scale": scale, "next": following, "unskipped": unskipped, "skipped": skipped}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -124,7 +131,9 @@ class LossScaler(Shown):
         try:
             scales = float(state["scale"]), float(state["next"])
             counts = int(state["unskipped"]), int(state["skipped"])
-            if not all(0 < each < float("inf") for each in scales) or not all(0 <= each < 1 << 31 for each in counts):
+            if not all(0 < each < float("inf") for each in scales) or not all(
+                0 <= each < 1 << 31 for each in counts
+            ):
                 raise ValueError("a number is out of range")
         except MALFORMED as error:
             raise FormatError(f"this is no state of a loss scale: {error!r}") from None
@@ -157,7 +166,11 @@ class LossScaler(Shown):
         with pause():
             state = self._state(grads[0].device)
             call = _AFTER.bind(
-                (("length", self._scale_seq_len), ("most", self._max_loss_scale), ("scaled", scaled))
+                (
+                    ("length", self._scale_seq_len),
+                    ("most", self._max_loss_scale),
+                    ("scaled", scaled),
+                )
             )
             skipped = state[3]._value()
             finite, inverse, *numbers = core.record(call, [_numbers(a) for a in (*state, *grads)])

@@ -46,13 +46,17 @@ def named(amp: str | None) -> list[str]:
 def conditional() -> list[tuple[str, str, list[str]]]:
     """Registry name, attribute and values of the operators that compute in float32 where it has one of these."""
     found = {
-        (op.internal, *op.amp_full_if) for op in TABLE.values() if op.amp_full_if is not None and op.internal
+        (op.internal, *op.amp_full_if)
+        for op in TABLE.values()
+        if op.amp_full_if is not None and op.internal
     }
     return [(name, attribute, list(values)) for name, attribute, values in sorted(found)]
 
 
 def lists(
-    low: Iterable[str] | None = None, full: Iterable[str] | None = None, conditions: Conditions | None = None
+    low: Iterable[str] | None = None,
+    full: Iterable[str] | None = None,
+    conditions: Conditions | None = None,
 ) -> Lists:
     """The lists, with the given ones in place of those of the table.
 
@@ -62,12 +66,16 @@ def lists(
     found = Lists(
         tuple(named("low") if low is None else low),
         tuple(named("full") if full is None else full),
-        tuple((n, a, tuple(v)) for n, a, v in (conditional() if conditions is None else conditions)),
+        tuple(
+            (n, a, tuple(v)) for n, a, v in (conditional() if conditions is None else conditions)
+        ),
     )
     given = [set(found.low), set(found.full), {name for name, _, _ in found.conditional}]
     twice = (given[0] & given[1]) | (given[0] & given[2]) | (given[1] & given[2])
     if twice:
-        raise MXNetValueError(f"{', '.join(sorted(twice))}: an operator can be on one of the lists only")
+        raise MXNetValueError(
+            f"{', '.join(sorted(twice))}: an operator can be on one of the lists only"
+        )
     return found
 
 
@@ -152,15 +160,23 @@ def mixed(
             return fn(*args, **attrs)
         arrays = [a for a in args if _is_float(a)]
         if word == "low":
-            return fn(*[a.astype(low) if _is_float(a) and a.dtype == jnp.float32 else a for a in args], **attrs)
+            return fn(
+                *[a.astype(low) if _is_float(a) and a.dtype == jnp.float32 else a for a in args],
+                **attrs,
+            )
         if not any(a.dtype.name in _LOW for a in arrays):
             return fn(*args, **attrs)
         if word == "widest" and len({a.dtype for a in arrays}) == 1:
             return fn(*args, **attrs)
-        out = fn(*[a.astype(jnp.float32) if _is_float(a) and a.dtype.name in _LOW else a for a in args], **attrs)
+        out = fn(
+            *[a.astype(jnp.float32) if _is_float(a) and a.dtype.name in _LOW else a for a in args],
+            **attrs,
+        )
         data = args[first]
         if narrow and _is_float(data) and data.dtype.name in _LOW:
-            return jax.tree.map(lambda o: o.astype(data.dtype) if o.dtype == jnp.float32 else o, out)
+            return jax.tree.map(
+                lambda o: o.astype(data.dtype) if o.dtype == jnp.float32 else o, out
+            )
         return out
 
     return run
@@ -168,8 +184,9 @@ def mixed(
 
 def _is_float(a: Any) -> bool:
     """Whether an operand is an array of floats, and no number that takes the dtypes of arrays."""
-    return isinstance(a, jax.Array) and jnp.issubdtype(a.dtype, jnp.floating) and not a.aval.weak_type
-
+    return (
+        isinstance(a, jax.Array) and jnp.issubdtype(a.dtype, jnp.floating) and not a.aval.weak_type
+    )
 
 
 def losses() -> list[str]:

@@ -46,12 +46,16 @@ def destination(
         at = op.attr_params.index("dtype")
         if len(args) > at + 1 and args[at] is None:  # nd.zeros(shape, None, dtype)
             args = (*args[:at], *args[at + 1 :])
-    if kwargs and cls._legacy and not op.attr_params:  # MXNet looks at no argument of an operator that has none
+    if (
+        kwargs and cls._legacy and not op.attr_params
+    ):  # MXNet looks at no argument of an operator that has none
         kwargs = {k: v for k, v in kwargs.items() if k in op.array_params}
     return args, kwargs, out, device
 
 
-def were_texts(args: Sequence[Any], kwargs: dict[str, Any], attrs: tuple[tuple[str, Any], ...]) -> bool:
+def were_texts(
+    args: Sequence[Any], kwargs: dict[str, Any], attrs: tuple[tuple[str, Any], ...]
+) -> bool:
     """Whether a number or a tuple was given as its text."""
     words = [v for _, v in attrs if type(v) is str]
     return any(type(v) is str and v not in words for v in (*args, *kwargs.values()))
@@ -68,7 +72,11 @@ def split(
             arrays, rest = [np.float32(a) if type(a) in _NUMBERS else a for a in args], []
         elif args and isinstance(args[0], (list, tuple, Iterator)):
             arrays, rest = list(args[0]), list(args[1:])
-        elif params[-1] in SEQUENCES and "np" in op.names and [isinstance(a, NDArray) for a in args[:2]] in _ALONE:
+        elif (
+            params[-1] in SEQUENCES
+            and "np" in op.names
+            and [isinstance(a, NDArray) for a in args[:2]] in _ALONE
+        ):
             arrays, rest = list(args[0]), list(args[1:])  # np.stack(x): of the parts of one array
         else:
             count = len(args)
@@ -133,7 +141,9 @@ def signature_text(op: Op) -> str:
 
 def _without_out(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Sequence[Any]:
     """The operator's own arguments; MXNet's functions of nd take ``out`` and a name behind them."""
-    if len(args) <= count + 2 and (args[count] is None or isinstance(args[count], (NDArray, list, tuple))):
+    if len(args) <= count + 2 and (
+        args[count] is None or isinstance(args[count], (NDArray, list, tuple))
+    ):
         kwargs.setdefault("out", args[count])
         return args[:count]
     return args
@@ -152,7 +162,9 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
     if legacy and len(args) > len(order):
         args = _without_out(args, len(order), kwargs)
     if len(args) > len(order):
-        raise errors.MXNetTypeError(f"{op.name} got too many arguments: it takes ({', '.join(order)})")
+        raise errors.MXNetTypeError(
+            f"{op.name} got too many arguments: it takes ({', '.join(order)})"
+        )
     for name, value in zip(order[same:], args[same:], strict=False):
         if name in kwargs:
             raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")

@@ -30,7 +30,12 @@ _RANK = 3
 def pixels_of(v: Value) -> np.ndarray | None:
     """The numbers of a picture (three axes) that may be computed on the host now; None for anything else."""
     of, seg = v.aval, v.seg
-    if len(of.shape) != _RANK or of.dtype not in _DTYPES or seg is TRACED or (seg is not None and seg.graph):
+    if (
+        len(of.shape) != _RANK
+        or of.dtype not in _DTYPES
+        or seg is TRACED
+        or (seg is not None and seg.graph)
+    ):
         return None
     st = local.st
     if st.taping or st.seg.graph or st.rehearsing is not None or not of.size:
@@ -106,7 +111,9 @@ def at_once(op: Op, values: Sequence[Value], attrs: Sequence[tuple[str, Any]]) -
     return on_host(made, v.aval.device)
 
 
-def pictures(here: Callable[..., np.ndarray | None], keyed: bool = False) -> Callable[..., Callable[..., Any]]:
+def pictures(
+    here: Callable[..., np.ndarray | None], keyed: bool = False
+) -> Callable[..., Callable[..., Any]]:
     """For a function of an array that is several operators: how pictures in the host's memory are computed at once.
 
     ``here`` takes the picture's pixels, where ``keyed`` after the key of one random call, and the further arguments; it

@@ -16,7 +16,11 @@ from .handle import Handle
 
 _CONVERTS = "torch.utils.tensorboard._convert_np"
 #: The modules that have its function by name, too.
-_USES = ("torch.utils.tensorboard.summary", "torch.utils.tensorboard.writer", "torch.utils.tensorboard._embedding")
+_USES = (
+    "torch.utils.tensorboard.summary",
+    "torch.utils.tensorboard.writer",
+    "torch.utils.tensorboard._embedding",
+)
 
 
 def _taking_ours(make_np: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:

@@ -20,7 +20,10 @@ def in_parts(array: np.ndarray, threads: int) -> np.ndarray:
         np.copyto(out, array)
         return out
     ends = [array.shape[0] * k // parts for k in range(parts + 1)]
-    jobs = [_submit(out[low:high], array[low:high], threads) for low, high in zip(ends, ends[1:], strict=False)]
+    jobs = [
+        _submit(out[low:high], array[low:high], threads)
+        for low, high in zip(ends, ends[1:], strict=False)
+    ]
     for job in jobs:
         job.result()
     return out

@@ -184,7 +184,11 @@ def nd_empty(
 def _empty(cls: type[NDArray], shape: Any, dtype: Any, order: str, device: Any) -> Any:
     if order != "C":
         raise errors.MXNetNotImplementedError(f"only order='C' is there, got order={order!r}")
-    dims = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list, np.ndarray)) else (int(shape),)
+    dims = (
+        tuple(int(n) for n in shape)
+        if isinstance(shape, (tuple, list, np.ndarray))
+        else (int(shape),)
+    )
     if any(n < 0 for n in dims):
         raise errors.MXNetValueError(f"an array of shape {dims} cannot be: lengths are at least 0")
     kind = default_dtype[0] if dtype is None else element_type(dtype)
@@ -299,7 +303,9 @@ def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
             "numpy.ascontiguousarray(x), or zero_copy=False"
         )
     device = default_device()
-    if getattr(device, "platform", "") != "cpu" or not (host.flags["WRITEABLE"] or host.flags["OWNDATA"]):
+    if getattr(device, "platform", "") != "cpu" or not (
+        host.flags["WRITEABLE"] or host.flags["OWNDATA"]
+    ):
         return cls._wrap(to_value(host))
     host.flags["WRITEABLE"] = True  # one that was shared before
     memory = host.view()  # which stays writable

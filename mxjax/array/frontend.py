@@ -29,10 +29,21 @@ def fill(namespace: dict[str, Any], front: str, cls: type[NDArray]) -> list[str]
     return made
 
 
-def function(op: Op, name: str, cls: type[NDArray], module: str, *, method: bool = False) -> Callable[..., Any]:
+def function(
+    op: Op, name: str, cls: type[NDArray], module: str, *, method: bool = False
+) -> Callable[..., Any]:
     """The front-end function of a row, or a method that is one."""
     make = _make_general
-    general = op.looks or op.wide or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.host
+    general = (
+        op.looks
+        or op.wide
+        or op.attr_params
+        or op.aux
+        or op.keyed
+        or op.modal
+        or op.variadic
+        or op.host
+    )
     if not general and op.outputs == 1:
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
     if op.nd_order if cls._legacy else op.order:
@@ -126,7 +137,9 @@ def _of_two_alone(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     def two(lhs: Any, rhs: Any, **kwargs: Any) -> Any:
         if kwargs and kwargs.keys() != {"out"}:
             unknown = next(k for k in kwargs if k != "out")
-            raise errors.MXNetTypeError(f"{name}() got an unexpected keyword argument {unknown!r}; it takes two arrays")
+            raise errors.MXNetTypeError(
+                f"{name}() got an unexpected keyword argument {unknown!r}; it takes two arrays"
+            )
         return fn(lhs, rhs, **kwargs)
 
     return two

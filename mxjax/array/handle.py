@@ -62,9 +62,11 @@ def on_device(array: np.ndarray, device: Any) -> Value:
     if isinstance(where, jax.Device):
         if stays(array, where):
             return _noted(host(array, device))
-        return _noted(concrete(
-            quick_put(array, where), shared=False, of=aval(array.shape, array.dtype, device)
-        ))
+        return _noted(
+            concrete(
+                quick_put(array, where), shared=False, of=aval(array.shape, array.dtype, device)
+            )
+        )
     return _noted(concrete(place(array, device), shared=False))
 
 
@@ -176,7 +178,9 @@ class Handle:
     _base: View
 
     def __init__(self, value: Value | None):
-        if type(value) is not Value and value is not None:  # pickles of MXNet give None, and then the bytes
+        if (
+            type(value) is not Value and value is not None
+        ):  # pickles of MXNet give None, and then the bytes
             raise errors.MXNetTypeError(
                 f"{type(self).__name__} is made by mx.np.array, mx.np.zeros, ...; its constructor "
                 "takes a value "
@@ -224,7 +228,12 @@ class Handle:
                     v = transfer(v, of.device)
             if v.aval.memory is not of.memory:
                 v = memory.move(v, of.memory)
-            if of.layout is not None and v.seg is None and v.aval.layout is None and v.aval.memory is None:
+            if (
+                of.layout is not None
+                and v.seg is None
+                and v.aval.layout is None
+                and v.aval.memory is None
+            ):
                 v = memory.in_order(v, of.layout)
             if of.spread is not None and v.aval.spread is None and v.seg is not TRACED:
                 (v,) = spread((v,), (of,))

@@ -46,7 +46,9 @@ def refuse_open(display: str, name_of: str, attrs: tuple[tuple[str, Any], ...]) 
 def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
     """A key of one element with a slice for the last axis: what it reads has the shape (1,)."""
     numbers = key if type(key) is tuple else (key,)
-    if len(numbers) != len(dims) or any(type(k) is not int and not isinstance(k, np.integer) for k in numbers):
+    if len(numbers) != len(dims) or any(
+        type(k) is not int and not isinstance(k, np.integer) for k in numbers
+    ):
         return key
     last = in_range(int(numbers[-1]), len(dims) - 1, dims[-1])
     return (*numbers[:-1], slice(last, last + 1))
@@ -65,6 +67,7 @@ _PART = (
     "only a whole array takes a recorded value (x[:] = y). Join parts with np.concatenate, "
     "np.stack or np.where"
 )
+
 
 @functools.lru_cache(maxsize=20_000)
 def _basic_calls(key: tuple[Any, ...]) -> tuple[Call, Call]:
@@ -150,7 +153,11 @@ def _arrays(
     device = x._value().aval.device
     dims = iter(x._value().aval.shape)
     form = tuple([_known(k) for k in written or ()])
-    given = iter([k for k in form if k is ARRAY or type(k) is tuple]) if form else itertools.repeat(ARRAY)
+    given = (
+        iter([k for k in form if k is ARRAY or type(k) is tuple])
+        if form
+        else itertools.repeat(ARRAY)
+    )
     key: list[Any] = []
     operands: list[Any] = []
     for e in entries:
@@ -170,7 +177,11 @@ def _arrays(
 def _look(at: Value, n: int) -> None:
     """Refuse an index array whose numbers lie ready and are out of range."""
     numbers = seen(at)
-    if numbers is not None and numbers.dtype.kind in "iuf" and not (-n <= numbers.min() and numbers.max() < n):
+    if (
+        numbers is not None
+        and numbers.dtype.kind in "iuf"
+        and not (-n <= numbers.min() and numbers.max() < n)
+    ):
         bad = numbers[(numbers < -n) | (numbers >= n)].reshape(-1)[0]
         raise errors.MXNetIndexError(f"index {int(bad)} is out of bounds for axis of size {n}")
 

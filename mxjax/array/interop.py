@@ -59,7 +59,9 @@ class Interop(Handle):
         Raises ``AttributeError`` for others than Pillow.
         """
         if not sys._getframe(1).f_globals.get("__name__", "").startswith("PIL."):
-            raise AttributeError("NumPy's array interface is for Pillow alone: np.asarray(x) or x.asnumpy() otherwise")
+            raise AttributeError(
+                "NumPy's array interface is for Pillow alone: np.asarray(x) or x.asnumpy() otherwise"
+            )
         host = self.asnumpy()  # type: ignore[attr-defined]
         return {**host.__array_interface__, "data": host, "strides": host.strides}
 
@@ -109,7 +111,9 @@ class NumpyDispatch(Handle):
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]
     ) -> Any:
         ours = _counterpart(func.__module__ or "numpy", func.__name__)
-        of_objects = func is np.broadcast_arrays and any(a is None for a in args)  # of None NumPy makes arrays
+        of_objects = func is np.broadcast_arrays and any(
+            a is None for a in args
+        )  # of None NumPy makes arrays
         if ours is not None and not of_objects:
             try:
                 return ours(*args, **kwargs)

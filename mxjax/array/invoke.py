@@ -76,7 +76,9 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             outs: Any = record(bound, values)
             if len(outs) == 1 and not op.listed:
                 return wrap(cls, outs[0])
-            return tuple([wrap(cls, v) for v in outs]) if op.tupled else [wrap(cls, v) for v in outs]
+            return (
+                tuple([wrap(cls, v) for v in outs]) if op.tupled else [wrap(cls, v) for v in outs]
+            )
     if symbolic:
         composed = symbolic[0](op, args, kwargs)
         if composed is not None:
@@ -96,7 +98,9 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
         refuse_open(op.display, op.name, attrs)
     for name, value in attrs:
-        if name in _STORAGE and value not in (None, "default") and not in_graph:  # in a graph all are dense
+        if (
+            name in _STORAGE and value not in (None, "default") and not in_graph
+        ):  # in a graph all are dense
             from .sparse.dispatch import in_storage
 
             return in_storage(op, cls, before, given, value)
@@ -105,7 +109,12 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     cls, values, inputs, holes = _operands(op, cls, arrays)
     if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
         return _of_numbers(op, cls, arrays, attrs, out)
-    if op.host and not in_graph and device is None and (v := at_once(op, values, attrs)) is not None:
+    if (
+        op.host
+        and not in_graph
+        and device is None
+        and (v := at_once(op, values, attrs)) is not None
+    ):
         return deliver(cls, (v,), out, single=True)
     refused = _look(op, arrays, attrs) if op.looks is not None and not in_graph else None
     if holes and not op.variadic:
@@ -113,10 +122,14 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
         position, number = holes[0]
         beside = op.scalars[0] if position == 1 else op.scalars[1]
-        outs = ((record_handed if type(number) is Handed else record_scalar)(beside, values[0], number),)
+        outs = (
+            (record_handed if type(number) is Handed else record_scalar)(beside, values[0], number),
+        )
     else:
         bound, attrs, moving, fixed = _bind(op, attrs, holes, values, in_graph)
-        if key is not None and fixed and not (texts and were_texts(before, given, attrs)):  # np's functions take none
+        if (
+            key is not None and fixed and not (texts and were_texts(before, given, attrs))
+        ):  # np's functions take none
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound
@@ -167,7 +180,11 @@ def _operands(
 def _optional(op: Op, arrays: Sequence[Any], holes: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """The constants without trailing optional inputs, which are simply not passed; other arrays must be there."""
     for at, constant in holes:
-        if constant is None and at < len(op.array_params) and op.array_params[at] not in op.defaults:
+        if (
+            constant is None
+            and at < len(op.array_params)
+            and op.array_params[at] not in op.defaults
+        ):
             raise errors.MXNetTypeError(
                 f"{op.name}: an array is expected for {op.array_params[at]!r}, got None; "
                 f"it takes {signature_text(op)}"
@@ -211,7 +228,13 @@ def _bind(
 
 
 def _record(
-    op: Op, bound: Any, values: list[Any], attrs: Pairs, moving: list[Any], device: Any, refused: Postponed | None
+    op: Op,
+    bound: Any,
+    values: list[Any],
+    attrs: Pairs,
+    moving: list[Any],
+    device: Any,
+    refused: Postponed | None,
 ) -> tuple[Value, ...]:
     """Record the bound call where its arrays are, or on the given device."""
     if op.keyed:
@@ -251,7 +274,9 @@ def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> 
             if found is not None:
                 known[name] = found
     if known:
-        shapes = {n: np.shape(a) for n, a in zip(op.array_params, arrays, strict=False) if a is not None}
+        shapes = {
+            n: np.shape(a) for n, a in zip(op.array_params, arrays, strict=False) if a is not None
+        }
         assert op.looks is not None
         try:
             op.looks(known, shapes, {**op.attr_defaults, **dict(attrs)})
@@ -266,7 +291,9 @@ def _named(op: Op, pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
     return {k if type(k) is str else op.array_params[k - first]: n for k, n in pairs}
 
 
-def _check_later(op: Op, numeric: Sequence[tuple[Any, Any]], handed: Sequence[tuple[Any, Any]]) -> None:
+def _check_later(
+    op: Op, numeric: Sequence[tuple[Any, Any]], handed: Sequence[tuple[Any, Any]]
+) -> None:
     """Have the numbers that come to the block with later calls checked, too."""
     given, check = _named(op, [*numeric, *handed]), op.check
     assert check is not None
@@ -277,13 +304,17 @@ def _check_later(op: Op, numeric: Sequence[tuple[Any, Any]], handed: Sequence[tu
     handed[0][1].use.checks.append(later)
 
 
-def _asked(pairs: Sequence[tuple[Any, Any]], moving: Sequence[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
+def _asked(
+    pairs: Sequence[tuple[Any, Any]], moving: Sequence[tuple[Any, Any]]
+) -> tuple[tuple[Any, Any], ...]:
     """Arguments with the numbers for those that were handed to a block and cannot be operands of a call."""
     names = [k for k, _ in moving]
     return tuple([(k, n.ask() if type(n) is Handed and k not in names else n) for k, n in pairs])
 
 
-def _changing(op: Op, numeric: list[tuple[Any, Any]], values: Sequence[Value]) -> list[tuple[Any, Any]]:
+def _changing(
+    op: Op, numeric: list[tuple[Any, Any]], values: Sequence[Value]
+) -> list[tuple[Any, Any]]:
     """The numbers, by name or position, that are operands of this call, because they change from call to call."""
     found = changing(op, numeric, tuple([v.aval.dtype for v in values]))
     if not found:
@@ -397,6 +428,7 @@ def _write_back(
 
 def _target(device: Any) -> Any:
     from ..core import default_device
+
     if device is None:
         return default_device()
     return device.placement if isinstance(device, Device) else Device(device).placement

@@ -52,7 +52,9 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
             rest = 0
         elif type(k) is slice:
             taken_of = window(k, shape[axis])
-            entries.append(taken_of._replace(form=written[-1]) if _is_form(k, taken_of) else taken_of)
+            entries.append(
+                taken_of._replace(form=written[-1]) if _is_form(k, taken_of) else taken_of
+            )
             axis += 1
         elif type(k) is int:
             entries.append(in_range(k, axis, shape[axis]))
@@ -73,7 +75,13 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
 
 
 def _is_form(s: slice, of: Window) -> bool:
-    return of.count > 1 and s != _WHOLE and type(s.start) in _PLAIN and type(s.stop) in _PLAIN and grows(s)
+    return (
+        of.count > 1
+        and s != _WHOLE
+        and type(s.start) in _PLAIN
+        and type(s.stop) in _PLAIN
+        and grows(s)
+    )
 
 
 _WHOLE = slice(None)
@@ -161,7 +169,9 @@ def places(mask: Any, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
             )
         if is_recording():  # a mask from outside too: its numbers may be others at the next call
             raise asked(local.st.seg)
-        if hooks.call_listeners and mask.ndim:  # deferred computation sees where the positions come from
+        if (
+            hooks.call_listeners and mask.ndim
+        ):  # deferred computation sees where the positions come from
             rows = to_value(np.argwhere(mask.asnumpy()), mask)
             found = mask._wrap(record(_FOUND, (rows, mask._value()))[0])
             return [found[:, axis] for axis in range(mask.ndim)]

@@ -81,7 +81,14 @@ def may_share(a: Any, b: Any) -> bool:
             continue
         root, first, count = _part(x)
         memory = getattr(root, "_memory", None)
-        parts.append((root, first, count, None if memory is None else memory.reshape(-1)[first : first + count]))
+        parts.append(
+            (
+                root,
+                first,
+                count,
+                None if memory is None else memory.reshape(-1)[first : first + count],
+            )
+        )
     (of, start, n, here), (of2, start2, n2, here2) = parts
     if of is not None and of is of2:
         return bool(n and n2 and start < start2 + n2 and start2 < start + n)

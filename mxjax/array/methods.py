@@ -54,11 +54,15 @@ def _numbers(shape: tuple[Any, ...]) -> tuple[int, ...]:
     try:
         return tuple(int(n) for n in shape)
     except (TypeError, ValueError):
-        raise errors.MXNetTypeError(f"a shape is made of integers, as in reshape(2, -1); got {shape!r}") from None
+        raise errors.MXNetTypeError(
+            f"a shape is made of integers, as in reshape(2, -1); got {shape!r}"
+        ) from None
 
 
 def _parts(begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
-    return tuple([slice(b, e, s) for b, e, s in zip(begin, end, step or (None,) * len(begin), strict=True)])
+    return tuple(
+        [slice(b, e, s) for b, e, s in zip(begin, end, step or (None,) * len(begin), strict=True)]
+    )
 
 
 class NDMethods:
@@ -112,7 +116,11 @@ class NDMethods:
         made = row(self, "flatten")
         return self.reshape(made.shape) if inplace and self._legacy else made
 
-    for _name in ("expand_dims", "squeeze", "flatten"):  # with ``inplace`` a view on the same memory
+    for _name in (
+        "expand_dims",
+        "squeeze",
+        "flatten",
+    ):  # with ``inplace`` a view on the same memory
         vars()[_name].__doc__ = METHODS["nd"][_name].doc
     del _name
 

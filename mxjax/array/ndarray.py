@@ -177,7 +177,9 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
                     node.leaves = {}
                 node.leaves[v.out] = made
             elif live or is_leaf:
-                v = record1(COPY, v) if v.aval.memory is None else _again(v)  # others may hold the value
+                v = (
+                    record1(COPY, v) if v.aval.memory is None else _again(v)
+                )  # others may hold the value
                 v.tape = made if live else None
                 v.out = 0
                 if self._v is None:
@@ -237,7 +239,9 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         """Take over the numbers of NumPy's array of the same shape."""
         source = np.asarray(source_array, self.dtype)
         if source.shape != self.shape:
-            raise errors.MXNetValueError(f"Shape inconsistent: expected {source.shape} vs got {self.shape}")
+            raise errors.MXNetValueError(
+                f"Shape inconsistent: expected {source.shape} vs got {self.shape}"
+            )
         self[...] = source
 
     @property
@@ -278,11 +282,15 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     def copy(self, order: str = "C") -> Any:
         """A copy on the same device, in C order."""
         if order != "C":
-            raise errors.MXNetNotImplementedError(f"copy makes arrays of order 'C' only, got order={order!r}")
+            raise errors.MXNetNotImplementedError(
+                f"copy makes arrays of order 'C' only, got order={order!r}"
+            )
         v = self._value()
         made = record1(COPY, v)
         if type(v.aval.device) is NamedDevice and made.aval.device is not v.aval.device:
-            made = transfer(made, v.aval.device)  # cpu_pinned and cpu_shared keep what is computed elsewhere
+            made = transfer(
+                made, v.aval.device
+            )  # cpu_pinned and cpu_shared keep what is computed elsewhere
         return self._wrap(made)
 
     __copy__ = copy
@@ -374,10 +382,16 @@ def settled_gradient(x: Any, grad_req: str, stype: str) -> Any:
     from .sparse import nothing, wrap
 
     if grad_req not in ("write", "add", "null"):
-        raise errors.MXNetKeyError(f"grad_req={grad_req!r}: one of 'write', 'add', 'null' is expected")
+        raise errors.MXNetKeyError(
+            f"grad_req={grad_req!r}: one of 'write', 'add', 'null' is expected"
+        )
     if stype not in ("default", "row_sparse", "csr"):
-        raise errors.MXNetValueError(f"unknown storage type: {stype}: 'default', 'row_sparse' or 'csr' is expected")
-    zeros = nothing("row_sparse" if stype == "default" else stype, x.shape, np.dtype(x.dtype), place(x.device))
+        raise errors.MXNetValueError(
+            f"unknown storage type: {stype}: 'default', 'row_sparse' or 'csr' is expected"
+        )
+    zeros = nothing(
+        "row_sparse" if stype == "default" else stype, x.shape, np.dtype(x.dtype), place(x.device)
+    )
     return NDArray._wrap(zeros.dense()) if stype == "default" else wrap(zeros)
 
 

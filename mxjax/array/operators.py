@@ -91,7 +91,9 @@ def _binary(
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
         made = call(op, cls, pair, {})
-        return made if type(made) is cls else cls._wrap(made._value())  # beside an array of the other kind
+        return (
+            made if type(made) is cls else cls._wrap(made._value())
+        )  # beside an array of the other kind
 
     def by_width(self: Any, other: Any) -> Any:
         if default_dtype[0].itemsize == 8 and np.dtype(self.dtype).kind in "biu":
@@ -108,7 +110,9 @@ def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         if made is NotImplemented:
             if getattr(other, "stype", "default") == "default":
                 return made
-            made = getattr(other, name.replace("__i", "__r").removeprefix("x.").removesuffix("(y)"))(self)
+            made = getattr(
+                other, name.replace("__i", "__r").removeprefix("x.").removesuffix("(y)")
+            )(self)
         v: Value = made._value()
         mine = self._value().aval
         if v.aval.dtype != mine.dtype:

@@ -73,7 +73,12 @@ def packed(below: int) -> Iterator[None]:
 def offered(array: np.ndarray) -> Value | None:
     """The value of a host array that the block at hand sends with others; None where it travels by itself."""
     packet: Packet | None = getattr(_here, "packet", None)
-    if packet is None or array.nbytes >= packet.below or array.dtype.kind not in "biufV" or core.is_recording():
+    if (
+        packet is None
+        or array.nbytes >= packet.below
+        or array.dtype.kind not in "biufV"
+        or core.is_recording()
+    ):
         return None
     return packet.add(np.ascontiguousarray(array), core.default_device())
 

@@ -107,7 +107,9 @@ class Protocol(Handle):
         """What a notebook shows: bytes that are an image as a picture, two axes as a table, others as text."""
         dense = self.stype == "default"  # type: ignore[attr-defined]
         aval = self._value().aval if dense and traced_text(self) is None else None
-        if aval is None or not (displays.is_table(aval.shape) or displays.is_picture(aval.shape, aval.dtype)):
+        if aval is None or not (
+            displays.is_table(aval.shape) or displays.is_picture(aval.shape, aval.dtype)
+        ):
             return None
         shape = "x".join(map(str, aval.shape))
         device = self.device  # type: ignore[attr-defined]
@@ -118,7 +120,9 @@ class Protocol(Handle):
         if tracer is not None:
             return tracer
         host = self._host()
-        text = str(host if host.dtype.kind != "V" else host.astype(np.float32))  # bfloat16 as other floats
+        text = str(
+            host if host.dtype.kind != "V" else host.astype(np.float32)
+        )  # bfloat16 as other floats
         return self._titled(text) if self._legacy else text  # type: ignore[attr-defined]
 
     def _titled(self, text: str) -> str:

@@ -12,7 +12,9 @@ from ..core.stats import stats
 _told: set[tuple[str, str]] = set()
 
 
-def report(what: str, given: Sequence[str | None], made: Sequence[str], attrs: Mapping[str, Any]) -> None:
+def report(
+    what: str, given: Sequence[str | None], made: Sequence[str], attrs: Mapping[str, Any]
+) -> None:
     """Count a call that works on dense arrays though sparse ones came or were asked for, and log it once for each kind.
 
     >>> before = stats.dense_fallbacks
@@ -46,4 +48,7 @@ def fallback(what: str, stype: str | None) -> None:
         _told.add((what, str(stype)))
         logging.getLogger("mxjax").warning(
             "storage fallback: %s was given the storage type %s and works on a dense array, which takes memory for "
-            "every zero (MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 ends these lines)", what, stype)
+            "every zero (MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 ends these lines)",
+            what,
+            stype,
+        )

@@ -29,10 +29,15 @@ class Placeholder:
         self.leaf = leaf
 
     def value(self) -> Any:
-        error = errors.MXNetTypeError(f"this array stands for {self.leaf!r} in a JAX pytree and has no numbers")
+        error = errors.MXNetTypeError(
+            f"this array stands for {self.leaf!r} in a JAX pytree and has no numbers"
+        )
         if not isinstance(self.leaf, jax.ShapeDtypeStruct):
             raise error
-        return failed_value(aval(tuple(self.leaf.shape), np.dtype(self.leaf.dtype), default_device()), Failure(error))
+        return failed_value(
+            aval(tuple(self.leaf.shape), np.dtype(self.leaf.dtype), default_device()),
+            Failure(error),
+        )
 
 
 def _flatten(x: Any) -> tuple[tuple[Any], type]:
@@ -45,7 +50,9 @@ def _unflatten(cls: type[Handle], leaves: Any) -> Any:
     (leaf,) = leaves
     if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != jax.dtypes.float0:
         return cls._wrap(to_value(leaf))
-    if isinstance(leaf, Handle):  # what was mapped to an array of ours is that array: Jacobians are made so
+    if isinstance(
+        leaf, Handle
+    ):  # what was mapped to an array of ours is that array: Jacobians are made so
         return leaf
     h = object.__new__(cls)
     h._v = None

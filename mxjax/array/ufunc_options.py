@@ -11,14 +11,22 @@ from ..ops.table import Op
 from .ndarray import NDArray
 
 # What NumPy's ufuncs take besides, and the only values of it that MXNet knows.
-_OPTIONS: dict[str, Any] = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+_OPTIONS: dict[str, Any] = {
+    "where": True,
+    "casting": "same_kind",
+    "order": "K",
+    "dtype": None,
+    "subok": True,
+}
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 _NO_OPTIONS = ("left_shift", "right_shift")  # those that take none of it
 
 
 def refuse_options(op: Op, cls: type[NDArray], kwargs: dict[str, Any]) -> None:
     """Take NumPy's options of ufuncs out of the arguments, where they say what happens anyway; refuse others."""
-    if cls is NDArray or not (isinstance(op.ref, np.ufunc) or op.name in ("fix", "isposinf", "isneginf", "ldexp")):
+    if cls is NDArray or not (
+        isinstance(op.ref, np.ufunc) or op.name in ("fix", "isposinf", "isneginf", "ldexp")
+    ):
         return
     if getattr(op.ref, "__name__", "") in _NO_OPTIONS:
         return
@@ -34,7 +42,11 @@ def refuse_options(op: Op, cls: type[NDArray], kwargs: dict[str, Any]) -> None:
             except TypeError:
                 known = False
         else:
-            known = value in _CASTINGS if name == "casting" else name != "order" or isinstance(value, str)
+            known = (
+                value in _CASTINGS
+                if name == "casting"
+                else name != "order" or isinstance(value, str)
+            )
         if known:
             raise errors.MXNetNotImplementedError(
                 f"{name}={value} is not implemented for {op.name}: it takes {name}={_OPTIONS[name]!r} only"

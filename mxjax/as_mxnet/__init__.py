@@ -43,10 +43,14 @@ def install(version: str | None = None) -> None:
     if jax_says.level == logging.NOTSET:
         # MXNet's programs turn the root logger to DEBUG to see how training goes: JAX would tell of each trace.
         jax_says.setLevel(logging.WARNING)
-    importlib.import_module("multiprocessing.pool")  # MXNet does: programs say multiprocessing.pool.Pool
+    importlib.import_module(
+        "multiprocessing.pool"
+    )  # MXNet does: programs say multiprocessing.pool.Pool
     sys.modules["mxnet"] = package
     package.__version__ = mxnet_version()  # type: ignore[attr-defined]
-    if _PATH not in sys.path:  # processes that multiprocessing spawns are handed it; the program's folder is first
+    if (
+        _PATH not in sys.path
+    ):  # processes that multiprocessing spawns are handed it; the program's folder is first
         sys.path.insert(0 if sys.flags.safe_path else 1, _PATH)
     paths = (settings.variable("PYTHONPATH") or "").split(os.pathsep)
     if _PATH not in paths:

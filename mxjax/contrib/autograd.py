@@ -63,7 +63,9 @@ def backward(outputs: Sequence[NDArray], out_grads: Any = None, retain_graph: bo
       AssertionError: `outputs` is no list, or `out_grads` has another length.
     """
     if not isinstance(outputs, (list, tuple)):
-        raise errors.MXNetAssertionError(f"outputs must be a list or tuple of NDArrays, got {type(outputs).__name__}")
+        raise errors.MXNetAssertionError(
+            f"outputs must be a list or tuple of NDArrays, got {type(outputs).__name__}"
+        )
     if out_grads is not None and len(out_grads) != len(outputs):
         raise errors.MXNetAssertionError(
             f"outputs and out_grads must have the same length, got {len(outputs)} and {len(out_grads)}"
@@ -76,7 +78,9 @@ def compute_gradient(outputs: Sequence[NDArray]) -> None:
     backward(outputs)
 
 
-def grad_and_loss(func: Callable[..., Any], argnum: int | list[int] | None = None) -> Callable[..., Any]:
+def grad_and_loss(
+    func: Callable[..., Any], argnum: int | list[int] | None = None
+) -> Callable[..., Any]:
     """A function that gives the gradients of `func`'s arguments, a list, and its value.
 
     Args:
@@ -90,11 +94,15 @@ def grad_and_loss(func: Callable[..., Any], argnum: int | list[int] | None = Non
 
     @functools.wraps(func)
     def wrapped(*args: Any) -> Any:
-        places = range(len(args)) if argnum is None else argnum if isinstance(argnum, list) else [argnum]
+        places = (
+            range(len(args)) if argnum is None else argnum if isinstance(argnum, list) else [argnum]
+        )
         variables = [args[i] for i in places]
         for x in variables:
             if not isinstance(x, NDArray):
-                raise errors.MXNetAssertionError(f"type of autograd input should NDArray, got {type(x).__name__}")
+                raise errors.MXNetAssertionError(
+                    f"type of autograd input should NDArray, got {type(x).__name__}"
+                )
         gradients = [nd.zeros(x.shape, dtype=x.dtype) for x in variables]
         mark_variables(variables, gradients)
         with train_section():

@@ -66,7 +66,10 @@ class Histograms(CalibrationCollector):
     """
 
     def __init__(
-        self, include_layers: Sequence[str] | None = None, quantized_dtype: str = "int8", num_bins: int = 8001
+        self,
+        include_layers: Sequence[str] | None = None,
+        quantized_dtype: str = "int8",
+        num_bins: int = 8001,
     ):
         super().__init__()
         self.include_layers = include_layers
@@ -95,7 +98,9 @@ class Histograms(CalibrationCollector):
         return self.min_max_dict
 
 
-def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: float, new_th: float) -> Histogram:
+def combine_histogram(
+    old_hist: Histogram, arr: Any, new_min: float, new_max: float, new_th: float
+) -> Histogram:
     """A histogram with further numbers in it; bins are added at both ends where these reach farther.
 
     Args:

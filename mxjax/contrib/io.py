@@ -32,13 +32,19 @@ class DataLoaderIter(DataIter):
     """
 
     def __init__(
-        self, loader: Any, data_name: str = "data", label_name: str = "softmax_label", dtype: Any = "float32"
+        self,
+        loader: Any,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: Any = "float32",
     ):
         super().__init__()
         self._loader = loader
         first = next(iter(loader), None)
         if first is None:
-            raise MXNetValueError("DataLoaderIter: the loader has no batch, so that the shapes are not known")
+            raise MXNetValueError(
+                "DataLoaderIter: the loader has no batch, so that the shapes are not known"
+            )
         data, label = first
         self.batch_size = data.shape[0]
         self.dtype = dtype

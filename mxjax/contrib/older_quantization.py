@@ -73,8 +73,12 @@ class _DataIterWrapper(DataIter):
             example = _plain(next(iter(calib_data)))
         except TypeError as error:
             raise MXNetTypeError(f"calib_data is not a valid iterator. {error}") from error
-        names = [f"data{i}" for i in range(len(example))] if len(example) >= 3 else ["data", "data0"]
-        self.provide_data = [DataDesc(name, x.shape) for name, x in zip(names, example, strict=False)]
+        names = (
+            [f"data{i}" for i in range(len(example))] if len(example) >= 3 else ["data", "data0"]
+        )
+        self.provide_data = [
+            DataDesc(name, x.shape) for name, x in zip(names, example, strict=False)
+        ]
         self.batch_size = example[0].shape[0]
         self.reset()
 
@@ -94,7 +98,9 @@ def _as_data_iter(calib_data: Any) -> tuple[DataIter, list[DataDesc]]:
 class _LayerHistogramCollector:
     """Histograms of layers' outputs: `collect` is a monitor's callback."""
 
-    def __init__(self, num_bins: int = 8001, include_layer: Sequence[str] | None = None, logger: Any = None):
+    def __init__(
+        self, num_bins: int = 8001, include_layer: Sequence[str] | None = None, logger: Any = None
+    ):
         self.hist_dict: dict[str, Any] = {}
         self.num_bins = num_bins
         self.include_layer = include_layer
@@ -108,7 +114,9 @@ class _LayerHistogramCollector:
         low, high = numbers.min(), numbers.max()
         reach = max(abs(low), abs(high))
         if name in self.hist_dict:
-            self.hist_dict[name] = combine_histogram(self.hist_dict[name], numbers, low, high, reach)
+            self.hist_dict[name] = combine_histogram(
+                self.hist_dict[name], numbers, low, high, reach
+            )
         else:
             counts, edges = np.histogram(numbers, bins=self.num_bins, range=(-reach, reach))
             self.hist_dict[name] = (counts, edges, low, high, reach)
@@ -117,7 +125,9 @@ class _LayerHistogramCollector:
 class _LayerOutputMinMaxCollector:
     """The smallest and the largest number of layers' outputs: `collect` is a monitor's callback."""
 
-    def __init__(self, quantized_dtype: str, include_layer: Sequence[str] | None = None, logger: Any = None):
+    def __init__(
+        self, quantized_dtype: str, include_layer: Sequence[str] | None = None, logger: Any = None
+    ):
         self.min_max_dict: dict[str, tuple[float, float]] = {}
         self.quantized_dtype = quantized_dtype
         self.include_layer = include_layer
@@ -133,7 +143,11 @@ class _LayerOutputMinMaxCollector:
 
 
 def _collect_layer_statistics(
-    mod: Any, data: DataIter, collector: Any, max_num_examples: int | None = None, logger: Any = None
+    mod: Any,
+    data: DataIter,
+    collector: Any,
+    max_num_examples: int | None = None,
+    logger: Any = None,
 ) -> int:
     """Let a collector see the outputs of a bound module's layers for the batches of an iterator; how many samples.
 
@@ -141,7 +155,9 @@ def _collect_layer_statistics(
       ValueError: no `DataIter`.
     """
     if not isinstance(data, DataIter):
-        raise MXNetValueError(f"Only supports data as a type of DataIter, while received type {type(data)}")
+        raise MXNetValueError(
+            f"Only supports data as a type of DataIter, while received type {type(data)}"
+        )
     mod._exec_group.execs[0].set_monitor_callback(collector.collect, monitor_all=True)
     seen = 0
     for batch in data:
@@ -152,7 +168,9 @@ def _collect_layer_statistics(
         if max_num_examples is not None and seen >= max_num_examples:
             break
     if logger is not None:
-        logger.info("Collected statistics from %d samples with batch_size=%d", seen, data.batch_size)
+        logger.info(
+            "Collected statistics from %d samples with batch_size=%d", seen, data.batch_size
+        )
     return seen
 
 
@@ -162,7 +180,9 @@ def _collect_layer_output_min_max(
 ) -> tuple[dict[str, tuple[float, float]], int]:  # fmt: skip
     """The smallest and the largest number of layers' outputs, and how many samples there were."""
     collector = _LayerOutputMinMaxCollector(quantized_dtype, include_layer, logger)
-    return collector.min_max_dict, _collect_layer_statistics(mod, data, collector, max_num_examples, logger)
+    return collector.min_max_dict, _collect_layer_statistics(
+        mod, data, collector, max_num_examples, logger
+    )
 
 
 def _collect_layer_histogram(
@@ -171,7 +191,9 @@ def _collect_layer_histogram(
 ) -> tuple[dict[str, Any], int]:  # fmt: skip
     """Histograms of layers' outputs, and how many samples there were."""
     collector = _LayerHistogramCollector(include_layer=include_layer, logger=logger)
-    return collector.hist_dict, _collect_layer_statistics(mod, data, collector, max_num_examples, logger)
+    return collector.hist_dict, _collect_layer_statistics(
+        mod, data, collector, max_num_examples, logger
+    )
 
 
 def _smooth_distribution(p: Any, eps: float = 0.0001) -> np.ndarray:
@@ -183,10 +205,14 @@ def _smooth_distribution(p: Any, eps: float = 0.0001) -> np.ndarray:
     """
     numbers = np.asarray(p)
     if not (numbers != 0).any():
-        raise MXNetValueError("The discrete probability distribution is malformed. All entries are 0.")
+        raise MXNetValueError(
+            "The discrete probability distribution is malformed. All entries are 0."
+        )
     found = smooth(numbers, eps)
     if found is None or (found <= 0).any():
-        raise MXNetAssertionError(f"the zeros of the distribution take more than the rest has: eps={eps}")
+        raise MXNetAssertionError(
+            f"the zeros of the distribution take more than the rest has: eps={eps}"
+        )
     return found.astype(np.float32)
 
 
@@ -197,16 +223,27 @@ def _get_optimal_threshold(
     distributions diverge."""
     counts, edges, low, high, _ = hist_data
     unsigned = low >= 0 and quantized_dtype in ("auto", "uint8")
-    return low, high, *optimal_threshold(counts, edges, num_quantized_bins * 2 + 1 if unsigned else num_quantized_bins)
+    return (
+        low,
+        high,
+        *optimal_threshold(
+            counts, edges, num_quantized_bins * 2 + 1 if unsigned else num_quantized_bins
+        ),
+    )
 
 
 def _get_optimal_thresholds(
-    hist_dict: dict[str, Any], quantized_dtype: str, num_quantized_bins: int = 255, logger: Any = None
+    hist_dict: dict[str, Any],
+    quantized_dtype: str,
+    num_quantized_bins: int = 255,
+    logger: Any = None,
 ) -> dict[str, tuple[Any, Any]]:
     """The range that 8-bit integers stand for, for each layer; the histograms are taken out of the dictionary."""
     found = {}
     for name in list(hist_dict):
-        low, _, reach, _ = _get_optimal_threshold(hist_dict.pop(name), quantized_dtype, num_quantized_bins)
+        low, _, reach, _ = _get_optimal_threshold(
+            hist_dict.pop(name), quantized_dtype, num_quantized_bins
+        )
         found[name] = (0 if low >= 0 and quantized_dtype in ("auto", "uint8") else -reach, reach)
         if logger:
             logger.debug("layer=%s, th=%s", name, found[name])
@@ -221,7 +258,12 @@ def _generate_list_of_data_desc(data_shapes: Any, data_types: Any) -> list[DataD
     """
     if isinstance(data_shapes, list) and all(isinstance(each, DataDesc) for each in data_shapes):
         return data_shapes
-    if not isinstance(data_shapes, list) or not all(isinstance(each, tuple) for each in data_shapes):
+    if not isinstance(data_shapes, list) or not all(
+        isinstance(each, tuple) for each in data_shapes
+    ):
         raise MXNetValueError("data_shapes must be either a list of DataDesc or a list of Tuple")
     names = ["data"] if len(data_shapes) == 1 else [f"data{i}" for i in range(len(data_shapes))]
-    return [DataDesc(name, shape, dtype) for name, shape, dtype in zip(names, data_shapes, data_types, strict=False)]
+    return [
+        DataDesc(name, shape, dtype)
+        for name, shape, dtype in zip(names, data_shapes, data_types, strict=False)
+    ]

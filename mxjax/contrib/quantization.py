@@ -47,7 +47,10 @@ _PASS = {
     "Pooling": "_contrib_quantized_pooling", "Flatten": "_contrib_quantized_flatten",
     "Activation": "_contrib_quantized_act", "relu": "_contrib_quantized_act", "_npx_relu": "_contrib_quantized_act",
 }  # fmt: skip
-_PRODUCTS = {"FullyConnected": "_contrib_quantized_fully_connected", "Convolution": "_contrib_quantized_conv"}
+_PRODUCTS = {
+    "FullyConnected": "_contrib_quantized_fully_connected",
+    "Convolution": "_contrib_quantized_conv",
+}
 
 
 class _Whole(NamedTuple):
@@ -81,7 +84,9 @@ class _Quantizer:
                 self.floats[node, 0] = node.on(()), 0
             elif not self._quantized(node):
                 made = node.on([self._float(e) for e in node.inputs])
-                for k in range(max(node.count(), 1 + max((j for n, j in sym._entries if n is node), default=0))):
+                for k in range(
+                    max(node.count(), 1 + max((j for n, j in sym._entries if n is node), default=0))
+                ):
                     self.floats[node, k] = made, k
         return sym._of([self._float(e) for e in sym._entries])
 
@@ -92,7 +97,9 @@ class _Quantizer:
             if whole is None:  # a hidden result of a node that was copied
                 return self.floats[entry[0], 0][0], entry[1]
             name = f"{entry[0].name}_dequantize"
-            found = self._call("_contrib_dequantize", name, {}, [whole.data, whole.low, whole.high], entry[0])
+            found = self._call(
+                "_contrib_dequantize", name, {}, [whole.data, whole.low, whole.high], entry[0]
+            )
             self.floats[entry] = found
         return found
 
@@ -103,7 +110,11 @@ class _Quantizer:
             name = entry[0].outputs()[entry[1]]
             self.layers[name] = None
             made, _ = self._call(
-                "_contrib_quantize_v2", f"{name}{_SUFFIX}", {"out_type": self.dtype}, [self._float(entry)], entry[0]
+                "_contrib_quantize_v2",
+                f"{name}{_SUFFIX}",
+                {"out_type": self.dtype},
+                [self._float(entry)],
+                entry[0],
             )
             made.attrs[_RANGE_OF] = name
             found = self.whole[entry] = _Whole(
@@ -138,7 +149,9 @@ class _Quantizer:
         elif node.operator == "Pooling" and params.get("pool_type", "max") not in ("max", "avg"):
             return False
         given = self.whole[node.inputs[0]]
-        made, _ = self._call(_PASS[node.operator], f"quantized_{node.name}", params, given[:3], node)
+        made, _ = self._call(
+            _PASS[node.operator], f"quantized_{node.name}", params, given[:3], node
+        )
         self.whole[node, 0] = given._replace(data=(made, 0), low=(made, 1), high=(made, 2))
         return True
 
@@ -150,7 +163,12 @@ class _Quantizer:
         if bias is not None and bias[0].name not in self.params:
             return False
         params = {k: v for k, v in node.params.items() if v is not None}
-        if node.operator == "Convolution" and params.get("layout") not in (None, "NCW", "NCHW", "NCDHW"):
+        if node.operator == "Convolution" and params.get("layout") not in (
+            None,
+            "NCW",
+            "NCHW",
+            "NCDHW",
+        ):
             return False
         data = self._integers(node.inputs[0])
         w = [self._variable(weight[0].name + _SUFFIX + end, d) for end, d in _ends(_INT8)]
@@ -160,13 +178,18 @@ class _Quantizer:
         with_bias = bias is not None and not params.get("no_bias")
         inside = with_bias and (node.operator == "FullyConnected" or self.calibrated)
         inputs, names = [data.data, w[0]], ["data", "weight"]
-        bounds, bound_names = [data.low, data.high, w[1], w[2]], ["min_data", "max_data", "min_weight", "max_weight"]
+        bounds, bound_names = (
+            [data.low, data.high, w[1], w[2]],
+            ["min_data", "max_data", "min_weight", "max_weight"],
+        )
         if inside:
             assert bias is not None
             own = _INT8 if node.operator == "FullyConnected" else _INT32
             b = [self._variable(bias[0].name + _SUFFIX + end, d) for end, d in _ends(own)]
             if own == _INT32:  # whole numbers on the scale of the products
-                b[0][0].attrs.update({_RANGE_OF: data.range_of, _WEIGHT_OF: weight[0].name, _DATA_TOP: str(data.top)})
+                b[0][0].attrs.update(
+                    {_RANGE_OF: data.range_of, _WEIGHT_OF: weight[0].name, _DATA_TOP: str(data.top)}
+                )
                 if self.by_row:
                     b[0][0].attrs[_BY_ROW] = "1"
             inputs.append(b[0])
@@ -175,7 +198,12 @@ class _Quantizer:
             bound_names += ["min_bias", "max_bias"]
         params["no_bias"] = not inside
         made, _ = self._call(
-            _PRODUCTS[node.operator], f"quantized_{node.name}", params, [*inputs, *bounds], node, [*names, *bound_names]
+            _PRODUCTS[node.operator],
+            f"quantized_{node.name}",
+            params,
+            [*inputs, *bounds],
+            node,
+            [*names, *bound_names],
         )
         name = node.outputs()[0]
         back, _ = self._call(
@@ -184,9 +212,13 @@ class _Quantizer:
         whole = _Whole((back, 0), (back, 1), (back, 2), name)
         if with_bias and not inside:  # its scale follows from each batch: it is added to floats
             assert bias is not None
-            floats = self._call("_contrib_dequantize", f"{node.name}_dequantize", {}, whole[:3], node)
+            floats = self._call(
+                "_contrib_dequantize", f"{node.name}_dequantize", {}, whole[:3], node
+            )
             axes = (1, -1, *[1] * len(params["kernel"]))
-            shaped = self._call("Reshape", f"{node.name}_bias_reshape", {"shape": axes}, [self._float(bias)], node)
+            shaped = self._call(
+                "Reshape", f"{node.name}_bias_reshape", {"shape": axes}, [self._float(bias)], node
+            )
             added = self._call("broadcast_add", f"{node.name}_bias_add", {}, [floats, shaped], node)
             self.floats[node, 0] = added
         else:
@@ -208,7 +240,9 @@ def _ends(dtype: str) -> tuple[tuple[str, str], ...]:
     return ("", dtype), ("_min", _FLOAT), ("_max", _FLOAT)
 
 
-def _quantized_params(qsym: Any, params: Mapping[str, Any], ranges: Mapping[str, Any]) -> dict[str, Any]:
+def _quantized_params(
+    qsym: Any, params: Mapping[str, Any], ranges: Mapping[str, Any]
+) -> dict[str, Any]:
     """The parameters that a quantized symbol takes, of those of the symbol it was made from."""
     made: dict[str, Any] = {}
     for node in qsym._variables():
@@ -234,7 +268,9 @@ def _quantized_params(qsym: Any, params: Mapping[str, Any], ranges: Mapping[str,
             weight = _reach(params[node.attrs[_WEIGHT_OF]].asnumpy(), by_row).reshape(-1)
             unit = data * weight / (127 * int(node.attrs[_DATA_TOP]))
             whole = np.rint(numbers / unit) if data else np.zeros_like(numbers)
-            made[node.name] = _like(array, np.clip(whole, -(2**31) + 1, 2**31 - 129).astype("int32"))
+            made[node.name] = _like(
+                array, np.clip(whole, -(2**31) + 1, 2**31 - 129).astype("int32")
+            )
         else:
             made[node.name] = _like(array, np.rint(numbers * (127 / reach)).astype("int8"))
     return made
@@ -277,13 +313,17 @@ def quantize_graph(
       ValueError: an argument is none of these.
     """
     if quantized_dtype not in ("int8", "uint8", "auto"):
-        raise MXNetValueError(f"unknown quantized_dtype {quantized_dtype} received, expected `int8`, `uint8` or `auto`")
+        raise MXNetValueError(
+            f"unknown quantized_dtype {quantized_dtype} received, expected `int8`, `uint8` or `auto`"
+        )
     if quantize_granularity not in ("tensor-wise", "channel-wise"):
         raise MXNetValueError(
             f"unkonwn quantize_granularity {quantize_granularity} received, expected `tensor-wise` or `channel-wise`."
         )
     if quantize_mode not in ("full", "smart"):
-        raise MXNetValueError(f"unknown quantize_mode {quantize_mode} received, expected `full` or `smart`")
+        raise MXNetValueError(
+            f"unknown quantize_mode {quantize_mode} received, expected `full` or `smart`"
+        )
     collector = _collector(calib_mode, quantized_dtype, LayerOutputCollector)
     made = _Quantizer(
         arg_params, excluded_sym_names or (), excluded_op_names or (), collector is not None,
@@ -310,7 +350,9 @@ def _collector(mode: str | None, dtype: str, given: Any) -> CalibrationCollector
                 f"LayerOutputCollecotr must be a subclass of a CalibrationCollector class, but it is {type(given)}"
             )
         return given
-    raise MXNetValueError(f"unknown calibration mode {mode} received, expected `none`, `naive`, `entropy` or `custom`")
+    raise MXNetValueError(
+        f"unknown calibration mode {mode} received, expected `none`, `naive`, `entropy` or `custom`"
+    )
 
 
 def calib_graph(
@@ -331,7 +373,9 @@ def calib_graph(
         raise MXNetValueError(
             "Please set calibration mode to naive, entropy or custom (with custom CalibrationCollector)"
         )
-    ranges = {name: (float(low), float(high)) for name, (low, high) in collector.post_collect().items()}
+    ranges = {
+        name: (float(low), float(high)) for name, (low, high) in collector.post_collect().items()
+    }
     made: dict[Node, Node] = {}
     for node in walk(qsym._entries):
         copy = made[node] = node.on([(made[n], k) for n, k in node.inputs])
@@ -339,7 +383,9 @@ def calib_graph(
         if name is None:
             continue
         if name not in ranges:
-            raise MXNetValueError(f"the collector has no range of {name!r}, which {node.name} needs")
+            raise MXNetValueError(
+                f"the collector has no range of {name!r}, which {node.name} needs"
+            )
         if not node.is_variable:
             copy.params.update(min_calib_range=ranges[name][0], max_calib_range=ranges[name][1])
             del copy.attrs[_RANGE_OF]
@@ -356,7 +402,11 @@ def _collect(
     block = importlib.import_module("mxjax.gluon").SymbolBlock
     internals = sym.get_internals()
     known = internals.list_outputs()
-    names = [n for n in dict.fromkeys([*layers, *(collector.include_layers or ())]) if n in known and n not in inputs]
+    names = [
+        n
+        for n in dict.fromkeys([*layers, *(collector.include_layers or ())])
+        if n in known and n not in inputs
+    ]
     operators = {n.outputs()[0]: n.operator for n in sym._nodes()}
     net = None
     if names:
@@ -372,7 +422,9 @@ def _collect(
             collector.collect(name, "null", array)
         if net is not None:
             outs = net(*arrays)
-            for name, out in zip(names, outs if isinstance(outs, (list, tuple)) else [outs], strict=True):
+            for name, out in zip(
+                names, outs if isinstance(outs, (list, tuple)) else [outs], strict=True
+            ):
                 collector.collect(name, operators.get(name, ""), out)
         seen += 1
     return seen
@@ -416,7 +468,9 @@ def quantize_model(
     names = {"excluded_sym_names": excluded_sym_names, "excluded_op_names": excluded_op_names}
     for name, given in names.items():
         if given is not None and not isinstance(given, list):
-            raise MXNetValueError(f"{name} must be a list of strings, while received type {type(given)}")
+            raise MXNetValueError(
+                f"{name} must be a list of strings, while received type {type(given)}"
+            )
     qsym, qargs, aux, collector, layers = quantize_graph(
         sym, arg_params, aux_params, device, excluded_sym_names, excluded_op_names, calib_mode, quantized_dtype,
         quantize_mode, quantize_granularity, None, logger,
@@ -484,7 +538,10 @@ def quantize_net(
     aux = {name[4:]: a for name, a in marked.items() if name.startswith("aux:")}
     data_names = [n for n in sym.list_inputs() if n not in args and n not in aux]
     names = {n.name for n in sym._nodes()}
-    excluded = [*(exclude_layers or ()), *[n for part in exclude_layers_match or () for n in names if part in n]]
+    excluded = [
+        *(exclude_layers or ()),
+        *[n for part in exclude_layers_match or () for n in names if part in n],
+    ]
     qsym, qargs, aux, collector, layers = quantize_graph(
         sym, args, aux, device or ctx, excluded, exclude_operators, calib_mode, quantized_dtype, quantize_mode,
         quantize_granularity, LayerOutputCollector, logger,
@@ -493,10 +550,14 @@ def quantize_net(
         if calib_data is None:
             raise MXNetValueError(f"calib_data must be provided when calib_mode={calib_mode}")
         batches = _batches(num_calib_batches, num_calib_examples, calib_data)
-        _collect(sym, {**args, **aux}, data_names, calib_data, collector, layers, batches, device or ctx)
+        _collect(
+            sym, {**args, **aux}, data_names, calib_data, collector, layers, batches, device or ctx
+        )
         qsym, qargs, aux = calib_graph(qsym, args, aux, collector, calib_mode, logger)
     net = gluon.SymbolBlock(qsym, [_variable(qsym, n) for n in data_names])
-    net.load_dict({**qargs, **aux}, device or ctx or current_device(), cast_dtype=True, dtype_source="saved")
+    net.load_dict(
+        {**qargs, **aux}, device or ctx or current_device(), cast_dtype=True, dtype_source="saved"
+    )
     for param in net.collect_params().values():
         param.grad_req = "null"
     return net

@@ -34,7 +34,9 @@ class CallListener(Protocol):
 class TapeWriter(Protocol):
     """Puts a recorded call on the tape, while autograd records; the core's own tape is the only one."""
 
-    def __call__(self, call: Call, inputs: Sequence[Any], results: Sequence[Value], many: bool, /) -> None: ...
+    def __call__(
+        self, call: Call, inputs: Sequence[Any], results: Sequence[Value], many: bool, /
+    ) -> None: ...
 
 
 class TransferListener(Protocol):
@@ -216,7 +218,9 @@ class OptionContributor(Protocol):
 class CompileListener(Protocol):
     """Hears of every compiled program, with its options."""
 
-    def __call__(self, name: str, device: Any, compiled: Any, options: dict[str, Any], /) -> None: ...
+    def __call__(
+        self, name: str, device: Any, compiled: Any, options: dict[str, Any], /
+    ) -> None: ...
 
 
 program_rewriters: list[ProgramRewriter] = []
@@ -225,7 +229,9 @@ operator_wrappers: list[OperatorWrapper] = []
 trace_watchers: list[TraceWatcher] = []
 option_contributors: list[OptionContributor] = []
 compile_listeners: list[CompileListener] = []
-forked_children: list[Callable[[], None]] = []  # called as a child begins in which no program runs (`forks.py`)
+forked_children: list[
+    Callable[[], None]
+] = []  # called as a child begins in which no program runs (`forks.py`)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------

@@ -26,11 +26,17 @@ class Stats:
     inferred: int = 0  # shape inferences that were not cached
     on_host: int = 0  # segments that NumPy computed, because they are a few small numbers
     rewritten: int = 0  # operators that stand for several (compiler.scope_fusions), each time a program is traced
-    sent: int = 0  # transfers of numbers of steps to a GPU or TPU; none where they stay, or were foretold
+    sent: int = (
+        0  # transfers of numbers of steps to a GPU or TPU; none where they stay, or were foretold
+    )
     waits: int = 0  # how often the host waited because too many programs ran ahead of it
-    breaks: int = 0  # recordings of hybridized blocks given up, because the forward asked for a number
+    breaks: int = (
+        0  # recordings of hybridized blocks given up, because the forward asked for a number
+    )
     dense_fallbacks: int = 0  # operators that worked on dense arrays made of sparse ones
-    numpy_fallbacks: int = 0  # functions of NumPy that ran on the host, because there is no row for them
+    numpy_fallbacks: int = (
+        0  # functions of NumPy that ran on the host, because there is no row for them
+    )
     evicted: int = 0  # programs that went because the store of them was full
     solo: int = 0  # segments of one small operator, counted here alone and added when asked
 

@@ -52,7 +52,8 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         sizes = self.words or (
             f"absolute error {self.absolute:.6g}, relative {self.relative:.6g}"
-            + (f", largest at {self.where}" if self.where else ""))
+            + (f", largest at {self.where}" if self.where else "")
+        )
         return f"step {self.step}: {self.place} [{self.array}]: {sizes}"
 
 
@@ -72,7 +73,8 @@ def load(folder: str | os.PathLike[str]) -> list[Entry]:
             entries += _step(os.path.join(folder, name), int(match[1]))
     if not entries:
         raise MXNetFileNotFoundError(
-            f"{folder!r} holds no dump: a folder with step000000, ... is expected, as debug.dump writes it")
+            f"{folder!r} holds no dump: a folder with step000000, ... is expected, as debug.dump writes it"
+        )
     return entries
 
 
@@ -99,7 +101,9 @@ def _arrays(path: str) -> list[tuple[int, str, str, Any]]:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("one array alone")
             order, place = int(file["_order"]), str(file["_place"])
-            return [(order, place, name, file[name]) for name in file.files if not name.startswith("_")]
+            return [
+                (order, place, name, file[name]) for name in file.files if not name.startswith("_")
+            ]
     except (KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise MXNetValueError(f"{path} is no file of a dump: {error}") from None
 
@@ -110,7 +114,9 @@ def _statistics(path: str) -> list[tuple[int, str, str, Any]]:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line)
-                rows.append((int(row.pop("order")), str(row.pop("place")), str(row.pop("array")), row))
+                rows.append(
+                    (int(row.pop("order")), str(row.pop("place")), str(row.pop("array")), row)
+                )
             except (KeyError, ValueError, TypeError, AttributeError) as error:
                 raise MXNetValueError(f"{path}:{number} is no line of a dump: {error}") from None
     return rows
@@ -152,7 +158,9 @@ def _difference(a: Entry, b: Entry, rtol: float, atol: float) -> Difference | No
     return _summaries(at, a.data, b.data, rtol, atol)
 
 
-def _numbers(at: tuple[int, str, str], a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Difference | None:
+def _numbers(
+    at: tuple[int, str, str], a: np.ndarray, b: np.ndarray, rtol: float, atol: float
+) -> Difference | None:
     wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
     x, y = a.astype(wide), b.astype(wide)
     if np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True):
@@ -165,11 +173,14 @@ def _numbers(at: tuple[int, str, str], a: np.ndarray, b: np.ndarray, rtol: float
     # Beside the array's scale: beside a number near 0, every error is large.
     scale = float(np.abs(y[np.isfinite(y)]).max(initial=0))
     worst = np.unravel_index(int(np.argmax(error)), error.shape)
-    return Difference(*at, largest, largest / scale if scale else np.inf, tuple(int(i) for i in worst), "")
+    return Difference(
+        *at, largest, largest / scale if scale else np.inf, tuple(int(i) for i in worst), ""
+    )
 
 
-def _summaries(at: tuple[int, str, str], a: Mapping[str, Any], b: Mapping[str, Any], rtol: float,
-               atol: float) -> Difference | None:
+def _summaries(
+    at: tuple[int, str, str], a: Mapping[str, Any], b: Mapping[str, Any], rtol: float, atol: float
+) -> Difference | None:
     for name in ("shape", "nan", "inf"):
         if a.get(name) != b.get(name):
             return Difference(*at, np.inf, np.inf, (), f"{name} {a.get(name)} and {b.get(name)}")

@@ -13,9 +13,21 @@ from .. import settings
 
 #: module -> the options it serves.
 MODULES: dict[str, tuple[str, ...]] = {
-    "cache": ("cache.mode", "cache.dir", "cache.size", "cache.max_executables", "engine.program_memory"),
+    "cache": (
+        "cache.mode",
+        "cache.dir",
+        "cache.size",
+        "cache.max_executables",
+        "engine.program_memory",
+    ),
     "deadline": ("timeout.read", "timeout.waitall"),
-    "dump": ("debug.dump", "debug.dump_inputs", "debug.dump_quantized", "debug.watch_var", "debug.nan"),
+    "dump": (
+        "debug.dump",
+        "debug.dump_inputs",
+        "debug.dump_quantized",
+        "debug.watch_var",
+        "debug.nan",
+    ),
     "files": ("debug.level", "debug.keep_compiler_files", "debug.compiler_folder"),
     "history": ("engine.record_path",),
     "layout": ("memory.param_layout",),
@@ -23,10 +35,18 @@ MODULES: dict[str, tuple[str, ...]] = {
     "rolling": ("engine.steps_per_call",),
     "rewrites": ("compiler.scope_fusions",),
     "precision": (
-        "precision.amp", "precision.lists", "precision.op_dtypes", "precision.matmul",
-        "precision.impl", "precision.impl_ops", "precision.op_impl",
-        "precision.accumulation", "precision.product_accumulation", "compiler.small_channel_conv",
-        "compiler.conv_search", "compiler.autotune_timeout",
+        "precision.amp",
+        "precision.lists",
+        "precision.op_dtypes",
+        "precision.matmul",
+        "precision.impl",
+        "precision.impl_ops",
+        "precision.op_impl",
+        "precision.accumulation",
+        "precision.product_accumulation",
+        "compiler.small_channel_conv",
+        "compiler.conv_search",
+        "compiler.autotune_timeout",
     ),
 }
 

@@ -13,11 +13,23 @@ from ..core.calls.call import Call
 Fn = Callable[..., Any]
 
 #: Operators that sum over axes, as MXNet's safe accumulation knows them.
-SUMS = frozenset({"sum", "mean", "prod", "norm", "var", "std", "nansum", "softmax", "log_softmax", "softmin"})
-PRODUCTS = frozenset({
-    "FullyConnected", "Convolution", "Deconvolution", "dot", "matmul", "batch_dot", "einsum", "tensordot", "inner",
-    "vdot",
-})
+SUMS = frozenset(
+    {"sum", "mean", "prod", "norm", "var", "std", "nansum", "softmax", "log_softmax", "softmin"}
+)
+PRODUCTS = frozenset(
+    {
+        "FullyConnected",
+        "Convolution",
+        "Deconvolution",
+        "dot",
+        "matmul",
+        "batch_dot",
+        "einsum",
+        "tensordot",
+        "inner",
+        "vdot",
+    }
+)
 _WIDER = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}
 
 
@@ -53,10 +65,16 @@ def _narrow_sum(call: Call, fn: Fn, mean: bool) -> Fn:
         if rest or attrs.get("exclude") or not jnp.issubdtype(x.dtype, jnp.floating):
             return fn(x, *rest)
         axis = attrs.get("axis")
-        axes = range(x.ndim) if axis is None or axis == () else (axis,) if isinstance(axis, int) else axis
+        axes = (
+            range(x.ndim)
+            if axis is None or axis == ()
+            else (axis,)
+            if isinstance(axis, int)
+            else axis
+        )
         axes = tuple(k % x.ndim for k in axes)
         rows = jnp.moveaxis(x, axes, range(len(axes)))
-        kept = rows.shape[len(axes):]
+        kept = rows.shape[len(axes) :]
         rows = rows.reshape(-1, *kept)
         total, _ = jax.lax.scan(lambda s, row: (s + row, None), jnp.zeros(kept, x.dtype), rows)
         total = total.reshape(promised.shape).astype(promised.dtype)
@@ -73,11 +91,17 @@ def _narrow_product(fn: Fn, transposed: bool) -> Fn:
         flat = a.reshape(a.shape[0], -1) if transposed and promised.ndim == 2 else a
         columns = b.T if transposed else b
         fits = flat.ndim == 2 and columns.ndim == 2 and flat.shape[1] == columns.shape[0]
-        if not fits or promised.dtype.itemsize != 2 or promised.shape != (flat.shape[0], columns.shape[1]):
+        if (
+            not fits
+            or promised.dtype.itemsize != 2
+            or promised.shape != (flat.shape[0], columns.shape[1])
+        ):
             return fn(a, b, *rest)
         start = jnp.zeros(promised.shape, promised.dtype)
         pairs = flat.T.astype(promised.dtype), columns.astype(promised.dtype)
-        total, _ = jax.lax.scan(lambda s, pair: (s + pair[0][:, None] * pair[1], None), start, pairs)
+        total, _ = jax.lax.scan(
+            lambda s, pair: (s + pair[0][:, None] * pair[1], None), start, pairs
+        )
         return total + rest[0] if transposed and rest else total
 
     return run

@@ -42,8 +42,10 @@ def _as_product(call: Call) -> Callable[..., Any] | None:
         return None
 
     def run(data: Any, weight: Any, *rest: Any) -> Any:
-        stride, dilate, pad = (_two(attrs.get(name), default) for name, default in
-                               (("stride", 1), ("dilate", 1), ("pad", 0)))
+        stride, dilate, pad = (
+            _two(attrs.get(name), default)
+            for name, default in (("stride", 1), ("dilate", 1), ("pad", 0))
+        )
         bias = rest[0] if rest and not attrs.get("no_bias") else None
         return product(data, weight, bias, stride, dilate, pad)
 
@@ -94,8 +96,11 @@ def search(ways: Mapping[str, Callable[..., Any]], structs: list[Any]) -> str:
             times[name] = found[0]
         elif worker.is_alive():
             logging.getLogger("mxjax").warning(
-                "measuring a %s of %s took more than %g s (compiler.autotune_timeout) and is left out", name,
-                " and ".join(str(tuple(s.shape)) for s in structs[:2]), limit)
+                "measuring a %s of %s took more than %g s (compiler.autotune_timeout) and is left out",
+                name,
+                " and ".join(str(tuple(s.shape)) for s in structs[:2]),
+                limit,
+            )
     return min(times, key=lambda name: times[name]) if times else next(iter(ways))
 
 
@@ -120,11 +125,18 @@ def product(data: Any, weight: Any, bias: Any, stride: Any, dilate: Any, pad: An
     rows = (data.shape[2] - dilate[0] * (high - 1) - 1) // stride[0] + 1
     columns = (data.shape[3] - dilate[1] * (wide - 1) - 1) // stride[1] + 1
     windows = [
-        data[:, :, i * dilate[0] : i * dilate[0] + stride[0] * (rows - 1) + 1 : stride[0],
-             j * dilate[1] : j * dilate[1] + stride[1] * (columns - 1) + 1 : stride[1]]
-        for i in range(high) for j in range(wide)
+        data[
+            :,
+            :,
+            i * dilate[0] : i * dilate[0] + stride[0] * (rows - 1) + 1 : stride[0],
+            j * dilate[1] : j * dilate[1] + stride[1] * (columns - 1) + 1 : stride[1],
+        ]
+        for i in range(high)
+        for j in range(wide)
     ]
-    stacked = jnp.stack(windows, axis=2).reshape(data.shape[0], channels * high * wide, rows * columns)
+    stacked = jnp.stack(windows, axis=2).reshape(
+        data.shape[0], channels * high * wide, rows * columns
+    )
     out = jnp.einsum("fk,nkp->nfp", weight.reshape(filters, -1), stacked)
     out = out.reshape(data.shape[0], filters, rows, columns)
     return out if bias is None else out + bias.reshape(1, -1, 1, 1)

@@ -80,12 +80,17 @@ def _looked_at(step: Any) -> bool:
 
 def _chosen(step: Any, names: tuple[str, ...]) -> bool:
     return any(
-        step.label == name or step.call.name == name or step.label.endswith("/" + name)
-        or step.scope == name or step.scope.endswith("/" + name) for name in names
+        step.label == name
+        or step.call.name == name
+        or step.label.endswith("/" + name)
+        or step.scope == name
+        or step.scope.endswith("/" + name)
+        for name in names
     )
 
 
 # ------------------------------------------------------------------------------------ files
+
 
 def _dump(step: Any, args: Any, out: Any) -> None:
     config = settings.get("debug.dump")
@@ -114,13 +119,17 @@ def _is_plain(a: Any) -> bool:
     return not jnp.issubdtype(a.dtype, jax.dtypes.extended)
 
 
-def _write(config: Mapping[str, Any], label: str, order: int, names: tuple[str, ...], *given: Any) -> None:
+def _write(
+    config: Mapping[str, Any], label: str, order: int, names: tuple[str, ...], *given: Any
+) -> None:
     steps = config.get("dump_step")
     if steps is not None and not any(low <= _Now.step <= high for low, high in steps):
         return
     folder = os.path.join(config.get("dump_path") or "mxjax_dump", f"step{_Now.step:06d}")
     os.makedirs(folder, exist_ok=True)
-    arrays: dict[str, Any] = {name: _wide(np.asarray(a)) for name, a in zip(names, given, strict=True)}
+    arrays: dict[str, Any] = {
+        name: _wide(np.asarray(a)) for name, a in zip(names, given, strict=True)
+    }
     if config.get("dump_data") == "stats":
         lines = [
             json.dumps({"order": order, "place": label, "array": name, **statistics(a)})
@@ -149,12 +158,18 @@ def statistics(a: np.ndarray) -> dict[str, Any]:
         a = a[np.isfinite(a)]
     if a.size and a.dtype.kind in "biuf":
         wide = a.astype(np.float64)
-        found |= {"min": float(wide.min()), "max": float(wide.max()), "mean": float(wide.mean()),
-                  "sum": float(wide.sum()), "norm": float(np.sqrt((wide * wide).sum()))}
+        found |= {
+            "min": float(wide.min()),
+            "max": float(wide.max()),
+            "mean": float(wide.mean()),
+            "sum": float(wide.sum()),
+            "norm": float(np.sqrt((wide * wide).sum())),
+        }
     return found
 
 
 # ------------------------------------------------------------------------------------ watching
+
 
 def _watch(step: Any, args: Any, out: Any) -> None:
     if _looked_at(step) and _chosen(step, settings.get("debug.watch_var")):
@@ -170,7 +185,8 @@ def _log(label: str, k: int, a: Any) -> None:
 
 def _bad(arrays: Any) -> Any:
     counts = [
-        jnp.sum(~jnp.isfinite(a)) for a in arrays
+        jnp.sum(~jnp.isfinite(a))
+        for a in arrays
         if differentiable(a.dtype) and not jnp.issubdtype(a.dtype, jax.dtypes.extended)
     ]
     return sum(counts, jnp.zeros((), jnp.int64))
@@ -182,13 +198,18 @@ def _hunt(step: Any, args: Any, out: Any) -> None:
     outs = _arrays(out)
     if any(differentiable(a.dtype) for a in outs if _is_plain(a)):
         jax.debug.callback(
-            core.callback.guarded(functools.partial(_found, step.label, step.site)), _bad(args), _bad(outs))
+            core.callback.guarded(functools.partial(_found, step.label, step.site)),
+            _bad(args),
+            _bad(outs),
+        )
 
 
 def _found(label: str, site: tuple[str, int], before: Any, after: Any) -> None:
     if int(after) and not int(before):
-        text = (f"{label} (recorded at {site[0]}:{site[1]}) made {int(after)} numbers that are NaN or "
-                "infinite out of finite ones")
+        text = (
+            f"{label} (recorded at {site[0]}:{site[1]}) made {int(after)} numbers that are NaN or "
+            "infinite out of finite ones"
+        )
         if settings.current()["debug.nan"] == "raise":
             raise MXNetFloatingPointError(text)
         _logger.warning(text)

@@ -39,7 +39,9 @@ def apply() -> None:
 
 
 def _note(call: Call, inputs: Sequence[Any], outs: Sequence[Value]) -> None:
-    before = tuple(made for v in inputs if type(v) is not Dynamic and (made := _made.get(v)) is not None)
+    before = tuple(
+        made for v in inputs if type(v) is not Dynamic and (made := _made.get(v)) is not None
+    )
     scope = core.local.st.scope
     file, line = core.user_site(2)
     made = _Made(f"{call!r}{f' in {scope}' if scope else ''} at {file}:{line}", before)

@@ -36,7 +36,9 @@ class UnderWay:
         # Shared: the operator may have kept its arrays.
         self.results = [pending(self, a, shared=True) for a in avals]
         self._outs = list(self.results)
-        self._future: Future[list[Any]] = _threads().submit(contextvars.copy_context().run, _arrays, work)
+        self._future: Future[list[Any]] = _threads().submit(
+            contextvars.copy_context().run, _arrays, work
+        )
         deferred.add(self)
 
     def run(self) -> None:
@@ -70,12 +72,18 @@ def _threads() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="mxjax-custom")
+            _pool = ThreadPoolExecutor(
+                max(2, os.cpu_count() or 2), thread_name_prefix="mxjax-custom"
+            )
         return _pool
 
 
-def start(work: Callable[[], Sequence[Value]], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any],
-          device: Any) -> list[Value]:
+def start(
+    work: Callable[[], Sequence[Value]],
+    shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[Any],
+    device: Any,
+) -> list[Value]:
     """Begin `work` in a thread; values of these shapes and dtypes that stand for what it gives."""
     flush_thread()  # what its operands are computed from runs meanwhile
     avals = [aval(tuple(s), np.dtype(t), device) for s, t in zip(shapes, dtypes, strict=True)]

@@ -34,7 +34,11 @@ def _orders(graph: Graph, values: Iterable[Value], device: Any) -> dict[Value, O
     Where two operators disagree the first is obeyed.
     """
     orders: dict[Value, Order] = {}
-    if not settings.get("memory.param_layout") or not isinstance(core.physical(device), jax.Device) or memory_managers:
+    if (
+        not settings.get("memory.param_layout")
+        or not isinstance(core.physical(device), jax.Device)
+        or memory_managers
+    ):
         return orders
     known = set(values)
     first = len(graph.avals) - len(graph.captured)

@@ -14,11 +14,21 @@ from ..core.calls.segment import Step
 _logger = logging.getLogger("mxjax")
 _COLLECTIVE = re.compile(
     r"= (?P<shape>\S+(?: \S+)*?) (?P<kind>all-reduce|all-gather|reduce-scatter|collective-permute|all-to-all"
-    r"|collective-broadcast)(?:-start)?\(")
+    r"|collective-broadcast)(?:-start)?\("
+)
 _GROUPS = re.compile(r"(?:replica_groups|source_target_pairs)=(\S+?)(?:, [a-z_]+=|$)")
 _SHAPE = re.compile(r"([a-z]+)(\d+)?\[([\d,]*)\]")
 #: What oneDNN has primitives for.
-_KERNELS = ("fullyconnected", "convolution", "deconvolution", "dot", "matmul", "batch_dot", "pooling", "rnn")
+_KERNELS = (
+    "fullyconnected",
+    "convolution",
+    "deconvolution",
+    "dot",
+    "matmul",
+    "batch_dot",
+    "pooling",
+    "rnn",
+)
 
 
 def apply() -> None:
@@ -45,9 +55,15 @@ def _hear(name: str, device: Any, compiled: Any, options: dict[str, Any]) -> Non
         if memory is not None:
             _logger.warning(
                 "program %s on %s: %d bytes of arguments, %d of results (%d of them in arguments' places), "
-                "%d of temporaries, %d of code", name, core.platform_of(device),
-                memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.alias_size_in_bytes,
-                memory.temp_size_in_bytes, memory.generated_code_size_in_bytes)
+                "%d of temporaries, %d of code",
+                name,
+                core.platform_of(device),
+                memory.argument_size_in_bytes,
+                memory.output_size_in_bytes,
+                memory.alias_size_in_bytes,
+                memory.temp_size_in_bytes,
+                memory.generated_code_size_in_bytes,
+            )
     if settings.get("debug.log_collectives"):
         for kind, size, groups in collectives(compiled.as_text()):
             _logger.warning("program %s: %s of %d bytes among %s", name, kind, size, groups)
@@ -61,7 +77,9 @@ def collectives(text: str) -> list[tuple[str, int, str]]:
         if match is None:
             continue
         groups = _GROUPS.search(line)
-        found.append((match["kind"], _bytes(match["shape"]), groups[1] if groups else "all devices"))
+        found.append(
+            (match["kind"], _bytes(match["shape"]), groups[1] if groups else "all devices")
+        )
     return found
 
 
@@ -85,12 +103,18 @@ class _Printer:
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
         for step in _kernels(steps):
             shapes = ":".join("x".join(map(str, a.shape)) for a in step.avals)
-            print(f"dnnl_verbose,exec,{name},{_name(step)},{step.scope},{shapes},{(stop - start) / 1e6:.6g}",
-                  file=sys.stdout)
+            print(
+                f"dnnl_verbose,exec,{name},{_name(step)},{step.scope},{shapes},{(stop - start) / 1e6:.6g}",
+                file=sys.stdout,
+            )
 
-    def on_compile(self, name: str, reason: str, start: int, stop: int, *more: Any, **named: Any) -> None:
+    def on_compile(
+        self, name: str, reason: str, start: int, stop: int, *more: Any, **named: Any
+    ) -> None:
         if settings.get("debug.log_kernels") > 1:
-            print(f"dnnl_verbose,create,{name},{reason},,,{(stop - start) / 1e6:.6g}", file=sys.stdout)
+            print(
+                f"dnnl_verbose,create,{name},{reason},,,{(stop - start) / 1e6:.6g}", file=sys.stdout
+            )
 
 
 def _name(step: Step) -> str:

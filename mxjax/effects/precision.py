@@ -31,14 +31,30 @@ Fn = Callable[..., Any]
 
 #: TensorFlow's names, which Ascend's files use, where ours are others or several.
 TENSORFLOW = {
-    "MatMul": ("dot", "FullyConnected", "matmul"), "MatMulV2": ("dot", "FullyConnected", "matmul"),
-    "BatchMatMul": ("batch_dot", "matmul"), "BatchMatMulV2": ("batch_dot", "matmul"),
-    "Conv2D": ("Convolution",), "Conv3D": ("Convolution",), "DepthwiseConv2dNative": ("Convolution",),
-    "Conv2DBackpropInput": ("Deconvolution",), "FusedBatchNorm": ("BatchNorm",),
-    "FusedBatchNormV3": ("BatchNorm",), "Relu": ("Activation", "relu"), "Sub": ("subtract",),
-    "AddV2": ("add",), "BiasAdd": ("add",), "Mul": ("multiply",), "RealDiv": ("divide",),
-    "ReduceSum": ("sum",), "ReduceMean": ("mean",), "MaxPool": ("Pooling",), "AvgPool": ("Pooling",),
-    "GatherV2": ("take",), "SoftmaxV2": ("softmax",), "Softmax": ("softmax",), "LogSoftmaxV2": ("log_softmax",),
+    "MatMul": ("dot", "FullyConnected", "matmul"),
+    "MatMulV2": ("dot", "FullyConnected", "matmul"),
+    "BatchMatMul": ("batch_dot", "matmul"),
+    "BatchMatMulV2": ("batch_dot", "matmul"),
+    "Conv2D": ("Convolution",),
+    "Conv3D": ("Convolution",),
+    "DepthwiseConv2dNative": ("Convolution",),
+    "Conv2DBackpropInput": ("Deconvolution",),
+    "FusedBatchNorm": ("BatchNorm",),
+    "FusedBatchNormV3": ("BatchNorm",),
+    "Relu": ("Activation", "relu"),
+    "Sub": ("subtract",),
+    "AddV2": ("add",),
+    "BiasAdd": ("add",),
+    "Mul": ("multiply",),
+    "RealDiv": ("divide",),
+    "ReduceSum": ("sum",),
+    "ReduceMean": ("mean",),
+    "MaxPool": ("Pooling",),
+    "AvgPool": ("Pooling",),
+    "GatherV2": ("take",),
+    "SoftmaxV2": ("softmax",),
+    "Softmax": ("softmax",),
+    "LogSoftmaxV2": ("log_softmax",),
 }
 _CAST, _ROUND = TABLE["_cast"], TABLE["_round_bits"]
 _BITS = {"float16": (5, 10), "bfloat16": (8, 7)}
@@ -57,16 +73,25 @@ class _Plan:
         self.sums = get("precision.accumulation")
         self.product_sums = get("precision.product_accumulation")
         self.impl_ops = frozenset(
-            one for name in get("precision.impl_ops") for one in _known("precision.impl_ops", name))
+            one for name in get("precision.impl_ops") for one in _known("precision.impl_ops", name)
+        )
         self.dtypes = _by_place("precision.op_dtypes", get("precision.op_dtypes"))
         self.op_impl = _by_place("precision.op_impl", get("precision.op_impl"))
         self.white = _lists(get("precision.lists"))
 
     @property
     def idle(self) -> bool:
-        return (self.mode == "origin" and self.matmul == "default" and self.impl is None and not self.small
-                and not self.search and self.sums is None and self.product_sums is None
-                and not self.dtypes and not self.op_impl)
+        return (
+            self.mode == "origin"
+            and self.matmul == "default"
+            and self.impl is None
+            and not self.small
+            and not self.search
+            and self.sums is None
+            and self.product_sums is None
+            and not self.dtypes
+            and not self.op_impl
+        )
 
 
 _plan: _Plan | None = None
@@ -132,7 +157,8 @@ def _lists(changes: Any) -> frozenset[str]:
             if title != "gray-list" and not known & lists[title]:
                 raise SettingError(
                     f"precision.lists: {name} cannot be removed from the {title}, it is not on it: "
-                    f"{', '.join(sorted(lists[title]))}")
+                    f"{', '.join(sorted(lists[title]))}"
+                )
             lists[title] -= known
     for title, change in changes.items():
         for name in change.get("to-add", ()):
@@ -173,7 +199,9 @@ def _dress(call: Call, fn: Fn) -> Fn:
     if dtype is not None and dtype != "float32":
         fn = _in_dtype(fn, jnp.dtype(dtype))
     fn = accumulating(call, fn, plan.product_sums if name in _rated("low") else plan.sums)
-    impl = _at(plan.op_impl, name) or (plan.impl if not plan.impl_ops or name in plan.impl_ops else None)
+    impl = _at(plan.op_impl, name) or (
+        plan.impl if not plan.impl_ops or name in plan.impl_ops else None
+    )
     exact = impl == "high_precision" or (impl is None and plan.matmul == "highest")
     return _exact(fn) if exact else fn
 
@@ -248,6 +276,7 @@ def narrows(name: str) -> bool:
 
 def _in_dtype(fn: Fn, dtype: Any) -> Fn:
     """The function with float32 operands in another dtype, and results in their own."""
+
     def run(*args: Any) -> Any:
         promised = jax.eval_shape(fn, *args)
         out = fn(*[a.astype(dtype) if a.dtype == jnp.float32 else a for a in args])
@@ -261,7 +290,12 @@ def _rounded(fn: Fn, dtype: str) -> Fn:
     exponent, mantissa = _BITS[dtype]
 
     def run(*args: Any) -> Any:
-        return fn(*[_ROUND.fn(a, exponent=exponent, mantissa=mantissa) if a.dtype == jnp.float32 else a for a in args])
+        return fn(
+            *[
+                _ROUND.fn(a, exponent=exponent, mantissa=mantissa) if a.dtype == jnp.float32 else a
+                for a in args
+            ]
+        )
 
     return run
 

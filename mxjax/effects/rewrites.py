@@ -81,7 +81,9 @@ def _layer_norm(steps: Steps, last: Step) -> Found | None:
     mean = centred and len(centred.args) == 2 and steps.maker(centred.args[1], "mean")
     if not (centred and mean and shifted and variance and squares):
         return None
-    squared = set(squares.args) == {last.args[0]} and (_name(squares) != "power" or _number(squares) == 2)
+    squared = set(squares.args) == {last.args[0]} and (
+        _name(squares) != "power" or _number(squares) == 2
+    )
     whole = mean.args == (centred.args[0],) and all(_over_last(s, last) for s in (mean, variance))
     eps = _number(shifted)
     if not squared or not whole or eps is None:
@@ -106,7 +108,11 @@ def _attention(steps: Steps, last: Step) -> Found | None:
     if _name(last) != "batch_dot" or any(_attrs(last).values()) or len(last.args) != 2:
         return None
     weights = steps.maker(last.args[0], "softmax")
-    if weights is None or len(weights.args) != 1 or any(v not in (-1, 2) for v in _attrs(weights).values()):
+    if (
+        weights is None
+        or len(weights.args) != 1
+        or any(v not in (-1, 2) for v in _attrs(weights).values())
+    ):
         return None
     scaled = steps.maker(weights.args[0], "multiply", "true_divide", "divide", "batch_dot")
     factor = 1.0
@@ -126,7 +132,9 @@ def _attended(q: Any, k: Any, v: Any, *, scale: float) -> Any:
     given = [a[:, :, None, :] for a in (q, k, v)]
     out = None
     if _for_cudnn(q, k, v):
-        with contextlib.suppress(RuntimeError, NotImplementedError, ValueError):  # no cuDNN here, or an older one
+        with contextlib.suppress(
+            RuntimeError, NotImplementedError, ValueError
+        ):  # no cuDNN here, or an older one
             out = jax.nn.dot_product_attention(*given, scale=scale, implementation="cudnn")
     if out is None:
         out = jax.nn.dot_product_attention(*given, scale=scale)
@@ -137,11 +145,19 @@ def _for_cudnn(q: Any, k: Any, v: Any) -> bool:
     """Whether cuDNN has an attention for such matrices: of 16 bits, rows of at most 128 numbers in eights."""
     narrow = q.dtype == k.dtype == v.dtype and str(q.dtype) in ("float16", "bfloat16")
     width = q.shape[-1]
-    return compiler.platform_now() == "gpu" and narrow and width == v.shape[-1] and width % 8 == 0 and 0 < width <= 128
+    return (
+        compiler.platform_now() == "gpu"
+        and narrow
+        and width == v.shape[-1]
+        and width % 8 == 0
+        and 0 < width <= 128
+    )
 
 
 def _is_float(step: Step) -> bool:
-    return math.prod(step.avals[0].shape) > 0 and bool(jnp.issubdtype(step.avals[0].dtype, jnp.floating))
+    return math.prod(step.avals[0].shape) > 0 and bool(
+        jnp.issubdtype(step.avals[0].dtype, jnp.floating)
+    )
 
 
 RULES: dict[str, Callable[[Steps, Step], Found | None]] = {
@@ -173,5 +189,7 @@ def rewrite(steps: Sequence[Step]) -> dict[Step, tuple[Callable[..., Any], tuple
             if match is not None:
                 found[step] = match.fn, match.operands
                 core.stats.rewritten += 1
-                logging.getLogger("mxjax").info("%s took the place of what %s ends", name, step.label)
+                logging.getLogger("mxjax").info(
+                    "%s took the place of what %s ends", name, step.label
+                )
     return found

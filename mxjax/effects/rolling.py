@@ -23,6 +23,7 @@ from ..core.hooks import ProgramRun, program_rollers
 #: From so many turns on a loop is worth its copies (of what is stacked, and of what it carries).
 TURNS = 4
 
+
 class Loop(NamedTuple):
     """A segment that ends with turns of the same calls.
 
@@ -152,22 +153,38 @@ def _loop(steps: Sequence[Step], start: int, length: int, live: Sequence[int]) -
             elif all(i < base for i in each):
                 if len({*each}) == 1:
                     constant.add(each[1])
-                elif stacked.setdefault(each[1], each) != each or len({_kind(aval(i)) for i in each}) > 1:
+                elif (
+                    stacked.setdefault(each[1], each) != each
+                    or len({_kind(aval(i)) for i in each}) > 1
+                ):
                     return None
             elif not _marches(each[1:], width):
                 return None
             elif each[0] < base and 0 <= place < width:  # what the turn before made
-                if carried.setdefault(place, each[0]) != each[0] or _kind(aval(each[0])) != _kind(aval(each[1])):
+                if carried.setdefault(place, each[0]) != each[0] or _kind(aval(each[0])) != _kind(
+                    aval(each[1])
+                ):
                     return None
-            elif not (_marches(each, width) and width <= place < 2 * width):  # nor what the same turn made
+            elif not (
+                _marches(each, width) and width <= place < 2 * width
+            ):  # nor what the same turn made
                 return None
     if constant & {*stacked}:
         return None
     every = tuple(sorted(k for k, found in wanted.items() if found != [turns - 1]))
     last = tuple(sorted(k for k in wanted if k not in carried and k not in every))
     return Loop(
-        list(steps[:start]), body, turns, base, width, carried, stacked, last, every,
-        tuple(aval(base + k) for k in last))
+        list(steps[:start]),
+        body,
+        turns,
+        base,
+        width,
+        carried,
+        stacked,
+        last,
+        every,
+        tuple(aval(base + k) for k in last),
+    )
 
 
 def _marches(each: Sequence[int], width: int) -> bool:
@@ -183,6 +200,7 @@ def run(
     loop: Loop, before: Mapping[int, Any], inputs: Sequence[Any], scalars: Sequence[Any]
 ) -> dict[int, Any]:
     """Run the turns on arrays or tracers; the wanted results by their numbers."""
+
     def value(i: int) -> Any:
         return scalars[i - SCALAR] if i >= SCALAR else before[i] if i >= 0 else inputs[-1 - i]
 

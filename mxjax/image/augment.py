@@ -58,12 +58,17 @@ _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
 MEAN = np.array([123.68, 116.28, 103.53])
 STD = np.array([58.395, 57.12, 57.375])
 EIGVAL = np.array([55.46, 4.794, 1.148])
-EIGVEC = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+EIGVEC = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+)
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:
     """Parameters with lists in place of arrays, for `dumps`."""
-    return {name: on_host(v).tolist() if isinstance(v, NDArray | np.ndarray) else v for name, v in values.items()}
+    return {
+        name: on_host(v).tolist() if isinstance(v, NDArray | np.ndarray) else v
+        for name, v in values.items()
+    }
 
 
 class Augmenter(Shown):
@@ -177,14 +182,27 @@ class RandomSizedCropAug(Augmenter):
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
     """
 
-    def __init__(self, size: tuple[int, int], area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any):
+    def __init__(
+        self,
+        size: tuple[int, int],
+        area: Any,
+        ratio: tuple[float, float],
+        interp: int = 2,
+        **kwargs: Any,
+    ):
         super().__init__(size=size, area=area, ratio=ratio, interp=interp)
         self.size = size
         if "min_area" in kwargs:
-            warnings.warn("`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2)
+            warnings.warn(
+                "`min_area` is deprecated. Please use `area` instead.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
             area = kwargs.pop("min_area")
         if kwargs:
-            raise MXNetAssertionError(f"unexpected keyword arguments for `RandomSizedCropAug`: {', '.join(kwargs)}")
+            raise MXNetAssertionError(
+                f"unexpected keyword arguments for `RandomSizedCropAug`: {', '.join(kwargs)}"
+            )
         self.area = area
         self.ratio = ratio
         self.interp = interp
@@ -310,7 +328,11 @@ class ColorJitterAug(RandomOrderAug):
     """
 
     def __init__(self, brightness: float, contrast: float, saturation: float):
-        made = ((BrightnessJitterAug, brightness), (ContrastJitterAug, contrast), (SaturationJitterAug, saturation))
+        made = (
+            (BrightnessJitterAug, brightness),
+            (ContrastJitterAug, contrast),
+            (SaturationJitterAug, saturation),
+        )
         super().__init__([kind(amount) for kind, amount in made if amount > 0])
 
 
@@ -415,7 +437,9 @@ def colour_statistics(given: Any, default: np.ndarray, name: str) -> Any:
         return None
     if not isinstance(given, np.ndarray | NDArray):
         got = type(given).__name__
-        raise MXNetAssertionError(f"{name} must be True, None or an array of 1 or 3 numbers, got {got}")
+        raise MXNetAssertionError(
+            f"{name} must be True, None or an array of 1 or 3 numbers, got {got}"
+        )
     if given.shape[:1] not in ((1,), (3,)):
         raise MXNetAssertionError(f"{name} must have 1 or 3 numbers, got shape {given.shape}")
     return given
@@ -480,4 +504,6 @@ def CreateAugmenter(  # noqa: N802
         made.append(HorizontalFlipAug(0.5))
     mean = colour_statistics(mean, MEAN.astype(np.float32), "mean")
     std = colour_statistics(std, STD.astype(np.float32), "std")
-    return made + colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray, mean, std)
+    return made + colour_augmenters(
+        brightness, contrast, saturation, hue, pca_noise, rand_gray, mean, std
+    )

@@ -92,7 +92,9 @@ class DetRandomSelectAug(DetAugmenter):
         aug_list = list(aug_list) if isinstance(aug_list, list | tuple) else [aug_list]
         for each in aug_list:
             if not isinstance(each, DetAugmenter):
-                raise MXNetValueError(f"DetRandomSelectAug takes DetAugmenters, got {type(each).__name__}")
+                raise MXNetValueError(
+                    f"DetRandomSelectAug takes DetAugmenters, got {type(each).__name__}"
+                )
         self.aug_list = aug_list
         self.skip_prob = skip_prob if aug_list else 1
 
@@ -181,7 +183,9 @@ class DetRandomCropAug(DetAugmenter):
             src = fixed_crop(src, *box)
         return src, label
 
-    def _covers(self, label: np.ndarray, box: tuple[int, int, int, int], width: int, height: int) -> bool:
+    def _covers(
+        self, label: np.ndarray, box: tuple[int, int, int, int], width: int, height: int
+    ) -> bool:
         x, y, w, h = box
         if w * h < 2:
             return False
@@ -190,13 +194,17 @@ class DetRandomCropAug(DetAugmenter):
         large = areas * width * height > 2
         boxes, areas = boxes[large], areas[large]
         ends = np.array([x / width, y / height, (x + w) / width, (y + h) / height])
-        common = np.concatenate([np.maximum(boxes[:, :2], ends[:2]), np.minimum(boxes[:, 2:], ends[2:])], axis=1)
+        common = np.concatenate(
+            [np.maximum(boxes[:, :2], ends[:2]), np.minimum(boxes[:, 2:], ends[2:])], axis=1
+        )
         common = common.astype(boxes.dtype)
         covered = _areas(common) / areas
         covered = covered[covered > 0]
         return bool(covered.size and covered.min() > self.min_object_covered)
 
-    def _update_labels(self, label: np.ndarray, box: tuple[int, ...], height: int, width: int) -> np.ndarray | None:
+    def _update_labels(
+        self, label: np.ndarray, box: tuple[int, ...], height: int, width: int
+    ) -> np.ndarray | None:
         """The label of a part (x, y, w, h): None if no object is left."""
         x, y, w, h = box[0] / width, box[1] / height, box[2] / width, box[3] / height
         out = label.copy()
@@ -254,11 +262,16 @@ class DetRandomPadAug(DetAugmenter):
     ):  # fmt: skip
         if not isinstance(pad_val, list | tuple):
             if not isinstance(pad_val, Number):
-                raise MXNetAssertionError(f"DetRandomPadAug: pad_val must be a number or three, got {pad_val!r}")
+                raise MXNetAssertionError(
+                    f"DetRandomPadAug: pad_val must be a number or three, got {pad_val!r}"
+                )
         aspect_ratio_range = _range(aspect_ratio_range, "aspect_ratio_range", "DetRandomPadAug")
         area_range = _range(area_range, "area_range", "DetRandomPadAug")
         super().__init__(
-            aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts, pad_val=pad_val
+            aspect_ratio_range=aspect_ratio_range,
+            area_range=area_range,
+            max_attempts=max_attempts,
+            pad_val=pad_val,
         )
         self.pad_val = pad_val
         self.aspect_ratio_range = aspect_ratio_range
@@ -274,10 +287,14 @@ class DetRandomPadAug(DetAugmenter):
             src = copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=self.pad_val)
         return src, label
 
-    def _update_labels(self, label: np.ndarray, box: tuple[int, ...], height: int, width: int) -> np.ndarray:
+    def _update_labels(
+        self, label: np.ndarray, box: tuple[int, ...], height: int, width: int
+    ) -> np.ndarray:
         x, y, w, h = box
         out = label.copy()
-        size, at, whole = np.array([[width, height, width, height], [x, y, x, y], [w, h, w, h]], out.dtype)
+        size, at, whole = np.array(
+            [[width, height, width, height], [x, y, x, y], [w, h, w, h]], out.dtype
+        )
         out[:, 1:5] = (out[:, 1:5] * size + at) / whole
         return out
 
@@ -327,7 +344,9 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     lists = [each if isinstance(each, list) else [each] for each in given]
     count = max(map(len, lists))
     if any(len(each) not in (1, count) for each in lists):
-        raise MXNetAssertionError(f"the lists must be of one length, got {[len(each) for each in lists]}")
+        raise MXNetAssertionError(
+            f"the lists must be of one length, got {[len(each) for each in lists]}"
+        )
     rows = zip(*(each * count if len(each) == 1 else each for each in lists), strict=True)
     return DetRandomSelectAug([DetRandomCropAug(*row) for row in rows], skip_prob=skip_prob)
 
@@ -372,7 +391,12 @@ def CreateDetAugmenter(  # noqa: N802
     if rand_crop > 0:
         made.append(
             CreateMultiRandCropAugmenter(
-                min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts, 1 - rand_crop
+                min_object_covered,
+                aspect_ratio_range,
+                area_range,
+                min_eject_coverage,
+                max_attempts,
+                1 - rand_crop,
             )
         )
     if rand_mirror > 0:
@@ -381,7 +405,9 @@ def CreateDetAugmenter(  # noqa: N802
         pad = DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts, pad_val)
         made.append(DetRandomSelectAug([pad], 1 - rand_pad))
     made.append(DetBorrowAug(ForceResizeAug((data_shape[2], data_shape[1]), inter_method)))
-    colours = colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray, mean, std)
+    colours = colour_augmenters(
+        brightness, contrast, saturation, hue, pca_noise, rand_gray, mean, std
+    )
     return made + [DetBorrowAug(each) for each in colours]
 
 
@@ -429,7 +455,9 @@ class ImageDetIter(ImageIter):
     def _check_valid_label(self, label: np.ndarray) -> None:
         if label.ndim != 2 or label.shape[1] < 5:
             raise FormatError(f"Label with shape (1+, 5+) required, {label.shape} received.")
-        if not ((label[:, 0] >= 0) & (label[:, 3] > label[:, 1]) & (label[:, 4] > label[:, 2])).any():
+        if not (
+            (label[:, 0] >= 0) & (label[:, 3] > label[:, 1]) & (label[:, 4] > label[:, 2])
+        ).any():
             raise FormatError("Invalid label occurs.")
 
     def _estimate_label_shape(self) -> tuple[int, int]:
@@ -490,7 +518,9 @@ class ImageDetIter(ImageIter):
                 try:
                     self.check_valid_image([picture])
                     label = self._parse_label(label)
-                    picture, label = self.augmentation_transform(self._for_augmenters(picture), label)
+                    picture, label = self.augmentation_transform(
+                        self._for_augmenters(picture), label
+                    )
                     self._check_valid_label(label)
                 except FormatError as error:
                     _log.debug("Invalid image, skipping:  %s", error)
@@ -561,7 +591,9 @@ class ImageDetIter(ImageIter):
             image = on_host(picture)
             image = image if std is None else image * on_host(std)
             image = image if mean is None else image + on_host(mean)
-            image = np.ascontiguousarray((np.clip(image, 0, 255) if clip else image)[..., ::-1].astype(np.uint8))
+            image = np.ascontiguousarray(
+                (np.clip(image, 0, 255) if clip else image)[..., ::-1].astype(np.uint8)
+            )
             self._draw(cv2, image, label, color, thickness, id2labels)
             if waitKey is not None:
                 cv2.imshow(window_name, image)
@@ -569,13 +601,17 @@ class ImageDetIter(ImageIter):
             yield image
 
     @staticmethod
-    def _draw(cv2: Any, image: np.ndarray, label: np.ndarray, color: Any, thickness: int, names: Any) -> None:
+    def _draw(
+        cv2: Any, image: np.ndarray, label: np.ndarray, color: Any, thickness: int, names: Any
+    ) -> None:
         height, width = image.shape[:2]
         for box in label:
             x1, y1, x2, y2 = (int(part) for part in box[1:5] * [width, height, width, height])
             if x1 < 0:
                 continue
-            line = tuple(float(part) for part in (np.random.rand(3) * 255 if not color else color[::-1]))
+            line = tuple(
+                float(part) for part in (np.random.rand(3) * 255 if not color else color[::-1])
+            )
             cv2.rectangle(image, (x1, y1), (x2, y2), line, thickness)
             name = (names or {}).get(int(box[0]))
             if name is not None:
@@ -586,7 +622,9 @@ class ImageDetIter(ImageIter):
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
         """Let this iterator and another have labels of one shape, the larger one; gives the other."""
         if not isinstance(it, ImageDetIter):
-            raise MXNetAssertionError(f"sync_label_shape takes an ImageDetIter, got {type(it).__name__}")
+            raise MXNetAssertionError(
+                f"sync_label_shape takes an ImageDetIter, got {type(it).__name__}"
+            )
         ours, other = self.label_shape, it.label_shape
         if ours[1] != other[1]:
             raise MXNetAssertionError(f"object width mismatch: {ours[1]} and {other[1]}")

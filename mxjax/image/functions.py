@@ -216,7 +216,9 @@ def copyMakeBorder(  # noqa: N802
         rows, columns, channels = pixels.shape
         fill = np.ravel(on_host(values) if len(np.atleast_1d(values)) else [value] * channels)
         if len(fill) > channels:
-            raise MXNetValueError(f"copyMakeBorder: values must be one for each of {channels} channels, got {values!r}")
+            raise MXNetValueError(
+                f"copyMakeBorder: values must be one for each of {channels} channels, got {values!r}"
+            )
         fill = np.pad(fill, (0, channels - len(fill)))  # as OpenCV's Scalar
         made = np.empty((rows + top + bot, columns + left + right, channels), pixels.dtype)
         made[:] = fill
@@ -232,7 +234,9 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
         if not sizes:
             return 2
         if len(sizes) != 4:
-            raise MXNetAssertionError(f"sizes are old height and width, new height and width, got {sizes}")
+            raise MXNetAssertionError(
+                f"sizes are old height and width, new height and width, got {sizes}"
+            )
         oh, ow, nh, nw = sizes
         if nh > oh and nw > ow:
             return 2
@@ -266,7 +270,9 @@ def part(src: Any, key: tuple[slice, ...]) -> Any:
     return src[key]
 
 
-def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Any = None, interp: int = 2) -> Any:
+def fixed_crop(
+    src: Any, x0: int, y0: int, w: int, h: int, size: Any = None, interp: int = 2
+) -> Any:
     """The part of a picture whose upper left corner is (x0, y0), resized to `size` (width, height).
 
     Args:
@@ -287,7 +293,9 @@ def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Any = None, int
     return out
 
 
-def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, tuple[int, int, int, int]]:
+def random_crop(
+    src: Any, size: tuple[int, int], interp: int = 2
+) -> tuple[Any, tuple[int, int, int, int]]:
     """A part of `size` (width, height) at a random place, enlarged from a small picture; and its (x, y, w, h).
 
     Args:
@@ -305,7 +313,9 @@ def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, 
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
 
 
-def center_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, tuple[int, int, int, int]]:
+def center_crop(
+    src: Any, size: tuple[int, int], interp: int = 2
+) -> tuple[Any, tuple[int, int, int, int]]:
     """The middle of a picture, of `size` (width, height); and (x, y, w, h) of it.
 
     Args:
@@ -328,7 +338,12 @@ def center_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, 
 
 
 def random_size_crop(
-    src: Any, size: tuple[int, int], area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
+    src: Any,
+    size: tuple[int, int],
+    area: Any,
+    ratio: tuple[float, float],
+    interp: int = 2,
+    **kwargs: Any,
 ) -> tuple[Any, tuple[int, int, int, int]]:
     """A part of random area and shape, resized to `size` (width, height); and (x, y, w, h) of it.
 
@@ -343,10 +358,14 @@ def random_size_crop(
       tuple: the part of the image, and its place (x, y, width, height).
     """
     if "min_area" in kwargs:
-        warnings.warn("`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2
+        )
         area = kwargs.pop("min_area")
     if kwargs:
-        raise MXNetAssertionError(f"unexpected keyword arguments for `random_size_crop`: {', '.join(kwargs)}")
+        raise MXNetAssertionError(
+            f"unexpected keyword arguments for `random_size_crop`: {', '.join(kwargs)}"
+        )
     h, w = src.shape[:2]
     lowest, highest = area if isinstance(area, tuple | list) else (area, 1.0)
     for _ in range(10):
@@ -391,14 +410,18 @@ def _changed(pixels: np.ndarray, mean: Any, std: Any) -> np.ndarray:
 
 
 def _normalized_here(pixels: np.ndarray, mean: Any, std: Any) -> np.ndarray | None:
-    if pixels.dtype != np.float32 or any(isinstance(v, NDArray) and v.dtype != np.float32 for v in (mean, std)):
+    if pixels.dtype != np.float32 or any(
+        isinstance(v, NDArray) and v.dtype != np.float32 for v in (mean, std)
+    ):
         return None
     return _changed(pixels, mean, std)
 
 
 @pictures(_normalized_here)
 def _normalized(src: Any, mean: Any, std: Any) -> Any:
-    dtype = src.dtype if np.dtype(src.dtype).kind == "f" else np.float32  # integers refuse what is an array
+    dtype = (
+        src.dtype if np.dtype(src.dtype).kind == "f" else np.float32
+    )  # integers refuse what is an array
     for value, change in ((mean, operator.isub), (std, operator.itruediv)):
         if value is not None:
             fits = isinstance(value, NDArray | Number)
@@ -425,12 +448,18 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     if zoom_in and zoom_out:
         raise MXNetValueError("`zoom_in` and `zoom_out` cannot be both True")
     if np.dtype(src.dtype) != np.float32:
-        raise MXNetTypeError(f"Only `float32` images are supported by this function, got {src.dtype}")
+        raise MXNetTypeError(
+            f"Only `float32` images are supported by this function, got {src.dtype}"
+        )
     if src.ndim not in (3, 4):
-        raise MXNetValueError(f"Only 3D and 4D are supported by this function, got shape {src.shape}")
+        raise MXNetValueError(
+            f"Only 3D and 4D are supported by this function, got shape {src.shape}"
+        )
     single = src.ndim == 3
     if single and not isinstance(rotation_degrees, Number):
-        raise MXNetTypeError("When a single image is passed the rotation angle is required to be a scalar.")
+        raise MXNetTypeError(
+            "When a single image is passed the rotation angle is required to be a scalar."
+        )
     count = 1 if single else src.shape[0]
     if isinstance(rotation_degrees, Number):
         rotation_degrees = np.full(count, rotation_degrees)
@@ -487,7 +516,9 @@ def _turned_grid(h: int, w: int, angles: np.ndarray) -> np.ndarray:
     half_h, half_w = (h - 1) / 2, (w - 1) / 2
     y, x = np.mgrid[:h, :w] - np.array([half_h, half_w])[:, None, None]
     cos, sin = np.cos(angles)[:, None, None], np.sin(angles)[:, None, None]
-    return np.stack([(x * cos - y * sin) / max(half_w, 0.5), (x * sin + y * cos) / max(half_h, 0.5)], axis=1)
+    return np.stack(
+        [(x * cos - y * sin) / max(half_w, 0.5), (x * sin + y * cos) / max(half_h, 0.5)], axis=1
+    )
 
 
 def _zoom(h: int, w: int, angles: np.ndarray, out: bool) -> np.ndarray:
@@ -498,7 +529,9 @@ def _zoom(h: int, w: int, angles: np.ndarray, out: bool) -> np.ndarray:
     return np.maximum(widest / w, highest / h) if out else np.minimum(w / widest, h / highest)
 
 
-def random_rotate(src: Any, angle_limits: tuple[float, float], zoom_in: bool = False, zoom_out: bool = False) -> Any:
+def random_rotate(
+    src: Any, angle_limits: tuple[float, float], zoom_in: bool = False, zoom_out: bool = False
+) -> Any:
     """`imrotate` by angles between two limits, drawn by `numpy.random`.
 
     Args:

@@ -82,11 +82,17 @@ class ImageIter(DataIter):
     ):  # fmt: skip
         super().__init__()
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
-            raise MXNetAssertionError(f"{type(self).__name__} needs path_imgrec, path_imglist or imglist")
+            raise MXNetAssertionError(
+                f"{type(self).__name__} needs path_imgrec, path_imglist or imglist"
+            )
         if dtype not in _LABEL_TYPES:
-            raise MXNetAssertionError(f"{dtype} label not supported; one of {', '.join(_LABEL_TYPES)} is")
+            raise MXNetAssertionError(
+                f"{dtype} label not supported; one of {', '.join(_LABEL_TYPES)} is"
+            )
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise MXNetValueError(f"last_batch_handle must be pad, discard or roll_over, got {last_batch_handle!r}")
+            raise MXNetValueError(
+                f"last_batch_handle must be pad, discard or roll_over, got {last_batch_handle!r}"
+            )
         self.imgrec: Any = None
         self.imgidx: list[Any] | None = None
         if path_imgrec and path_imgidx:
@@ -102,7 +108,9 @@ class ImageIter(DataIter):
         self.path_root = path_root
         self.check_data_shape(data_shape)
         self.provide_data: list[Any] = [(data_name, (batch_size, *data_shape))]
-        self.provide_label: list[Any] = [(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,))]
+        self.provide_label: list[Any] = [
+            (label_name, (batch_size, label_width) if label_width > 1 else (batch_size,))
+        ]
         self.batch_size = batch_size
         self.data_shape = tuple(data_shape)
         self.label_width = label_width
@@ -119,11 +127,15 @@ class ImageIter(DataIter):
             self.seq = self.imgidx
         if num_parts > 1:
             if not 0 <= part_index < num_parts:
-                raise MXNetAssertionError(f"part_index must be less than num_parts {num_parts}, got {part_index}")
+                raise MXNetAssertionError(
+                    f"part_index must be less than num_parts {num_parts}, got {part_index}"
+                )
             assert self.seq is not None
             size = len(self.seq) // num_parts
             self.seq = self.seq[part_index * size : (part_index + 1) * size]
-        self.auglist: list[Any] = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        self.auglist: list[Any] = (
+            CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        )
         self.cur = 0
         self._allow_read = True
         self.last_batch_handle = last_batch_handle
@@ -180,7 +192,10 @@ class ImageIter(DataIter):
                 shapes = self.provide_data[0][1], self.provide_label[0][1]
                 if tuple(each.shape for each in kept[:2]) != shapes:
                     raise ValueError(f"pictures and labels of the shapes {shapes} were expected")
-                kept = *(each.astype(np.float32) for each in kept[:2]), in_range(kept[2], self.batch_size)
+                kept = (
+                    *(each.astype(np.float32) for each in kept[:2]),
+                    in_range(kept[2], self.batch_size),
+                )
             if self.seq is None:
                 self.imgrec.offset = state["at"]
             else:
@@ -272,13 +287,17 @@ class ImageIter(DataIter):
 
     def _for_augmenters(self, picture: Any) -> Any:
         """The picture as augmenters of the user's take it: an array of mxjax."""
-        ours = self._is_own("augmentation_transform") and all(_is_ours(each) for each in self.auglist)
+        ours = self._is_own("augmentation_transform") and all(
+            _is_ours(each) for each in self.auglist
+        )
         return picture if ours or isinstance(picture, NDArray) else as_array(picture)
 
     def _fitting(self, label: Any, shape: tuple[int, ...]) -> np.ndarray:
         label = on_host(label)
         try:
-            return np.broadcast_to(label.reshape(shape) if label.size == np.prod(shape, dtype=int) else label, shape)
+            return np.broadcast_to(
+                label.reshape(shape) if label.size == np.prod(shape, dtype=int) else label, shape
+            )
         except ValueError:
             raise FormatError(
                 f"the picture with {self._locate()} has {label.size} labels, label_width says {self.label_width}"
@@ -310,9 +329,13 @@ class ImageIter(DataIter):
     def check_data_shape(self, data_shape: Any) -> None:
         """Refuse a shape that is not (3, height, width)."""
         if len(data_shape) != 3:
-            raise MXNetValueError(f"data_shape should have length 3, with dimensions CxHxW, got {data_shape}")
+            raise MXNetValueError(
+                f"data_shape should have length 3, with dimensions CxHxW, got {data_shape}"
+            )
         if data_shape[0] != 3:
-            raise MXNetValueError(f"This iterator expects inputs to have 3 channels, got data_shape {data_shape}")
+            raise MXNetValueError(
+                f"This iterator expects inputs to have 3 channels, got data_shape {data_shape}"
+            )
 
     def check_valid_image(self, data: Any) -> None:
         """Refuse a picture without axes; it is then left out."""
@@ -330,7 +353,9 @@ class ImageIter(DataIter):
     def read_image(self, fname: str) -> bytes:
         """What a picture's file holds."""
         if self.path_root is None:
-            raise MXNetTypeError("pictures in files need path_root, the folder that their names start from")
+            raise MXNetTypeError(
+                "pictures in files need path_root, the folder that their names start from"
+            )
         path = os.path.join(self.path_root, fname)
         try:
             with open(path, "rb") as file:
@@ -355,5 +380,11 @@ class ImageIter(DataIter):
 def _is_ours(augmenter: Any) -> bool:
     """Whether an augmenter, with all that are in it, takes arrays of NumPy."""
     inner = (*getattr(augmenter, "ts", ()), *getattr(augmenter, "aug_list", ()))
-    inner += (augmenter.augmenter,) if isinstance(getattr(augmenter, "augmenter", None), Augmenter) else ()
-    return type(augmenter).__module__.startswith(f"{__package__}.") and all(_is_ours(each) for each in inner)
+    inner += (
+        (augmenter.augmenter,)
+        if isinstance(getattr(augmenter, "augmenter", None), Augmenter)
+        else ()
+    )
+    return type(augmenter).__module__.startswith(f"{__package__}.") and all(
+        _is_ours(each) for each in inner
+    )

@@ -295,9 +295,7 @@ class Mixed(Shown):
             raise MXNetAssertionError(
                 f"{len(patterns)} patterns need as many initializers, got {len(initializers)}"
             )
-        self.map = [
-            (re.compile(p), init) for p, init in zip(patterns, initializers, strict=True)
-        ]
+        self.map = [(re.compile(p), init) for p, init in zip(patterns, initializers, strict=True)]
 
     def __call__(self, name: str, arr: Any) -> None:
         for pattern, init in self.map:

@@ -160,7 +160,9 @@ class FusedRNN(Initializer):
                 piece = arr[start : start + each]
                 if kind == "weight":
                     piece = piece.reshape(layout.num_hidden, -1)
-                self._fill(InitDesc(own, global_init=getattr(name, "global_init", None)), gate, kind, piece)
+                self._fill(
+                    InitDesc(own, global_init=getattr(name, "global_init", None)), gate, kind, piece
+                )
                 start += each
 
     def _fill(self, desc: InitDesc, gate: str, kind: str, piece: Any) -> None:

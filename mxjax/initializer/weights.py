@@ -197,9 +197,7 @@ class Xavier(Initializer):
     '["xavier", {"rnd_type": "uniform", "factor_type": "in", "magnitude": 2.34}]'
     """
 
-    def __init__(
-        self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3
-    ):
+    def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
         self.rnd_type = rnd_type
         self.factor_type = factor_type

@@ -14,7 +14,9 @@ from ..ops.image import resized_on_host, scratch
 __all__ = ["AUGMENT", "Augmenter", "put", "resized"]
 
 _EIGVAL = np.array([55.46, 4.794, 1.148])
-_EIGVEC = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+_EIGVEC = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+)
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
 
 #: Arguments about how a picture is varied, with MXNet's defaults.
@@ -52,7 +54,9 @@ def put(pixels: np.ndarray, planes: np.ndarray, mirror: bool) -> None:
     cv2.split(pixels, list(planes))
 
 
-def _warped(pixels: np.ndarray, matrix: np.ndarray, width: int, height: int, fill: float) -> np.ndarray:
+def _warped(
+    pixels: np.ndarray, matrix: np.ndarray, width: int, height: int, fill: float
+) -> np.ndarray:
     """The picture moved by an affine map (2, 3), between pixels bilinear, outside `fill`."""
     cv2 = codec.opencv()
     if cv2 is not None:
@@ -81,7 +85,11 @@ class Augmenter:
 
     def __init__(self, given: dict[str, Any], shape: tuple[int, int, int]):
         self.given, self.shape = given, shape
-        self.amounts = {name: given[name] for name in ("brightness", "contrast", "saturation") if given[name] > 0}
+        self.amounts = {
+            name: given[name]
+            for name in ("brightness", "contrast", "saturation")
+            if given[name] > 0
+        }
         self.steps = [int(given[name]) for name in ("random_h", "random_l", "random_s")]
 
     def __call__(self, pixels: np.ndarray, dice: Any) -> np.ndarray:
@@ -90,12 +98,16 @@ class Augmenter:
         if given["resize"] > 0:
             rows, columns = pixels.shape[:2]
             side = int(given["resize"])
-            new = (side, side * rows // columns) if rows > columns else (side * columns // rows, side)
+            new = (
+                (side, side * rows // columns) if rows > columns else (side * columns // rows, side)
+            )
             pixels = resized(pixels, new[0], new[1], method, dice)
         pixels = self._moved(pixels, dice)
         if given["pad"] > 0:
             side = int(given["pad"])
-            pixels = np.pad(pixels, ((side, side), (side, side), (0, 0)), constant_values=given["fill_value"])
+            pixels = np.pad(
+                pixels, ((side, side), (side, side), (0, 0)), constant_values=given["fill_value"]
+            )
         pixels = self._cut(pixels, width, height, method, dice)
         return self._coloured(self._shifted(pixels, dice), dice)
 
@@ -108,7 +120,13 @@ class Augmenter:
         if not (shear > 0 or turn > 0 or given["rotate"] > 0 or aspect > 0 or scales != (1.0, 1.0)):
             return pixels
         rows, columns = pixels.shape[:2]
-        angle = given["rotate"] if given["rotate"] > 0 else dice.integers(-turn, turn + 1) if turn > 0 else 0
+        angle = (
+            given["rotate"]
+            if given["rotate"] > 0
+            else dice.integers(-turn, turn + 1)
+            if turn > 0
+            else 0
+        )
         a, b = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         s = dice.uniform(-shear, shear)
         scale = dice.uniform(*scales)
@@ -121,7 +139,9 @@ class Augmenter:
         shift = (np.array([new_w, new_h]) - turned @ [columns, rows]) / 2
         return _warped(pixels, np.column_stack([turned, shift]), new_w, new_h, given["fill_value"])
 
-    def _cut(self, pixels: np.ndarray, width: int, height: int, method: int, dice: Any) -> np.ndarray:
+    def _cut(
+        self, pixels: np.ndarray, width: int, height: int, method: int, dice: Any
+    ) -> np.ndarray:
         given = self.given
         rows, columns = pixels.shape[:2]
         if given["random_resized_crop"]:
@@ -129,7 +149,9 @@ class Augmenter:
         elif given["max_crop_size"] != -1 or given["min_crop_size"] != -1:
             w = h = int(dice.integers(given["min_crop_size"], given["max_crop_size"] + 1))
             if w > min(rows, columns):
-                raise FormatError(f"max_crop_size {w} is larger than the picture of {columns} x {rows}")
+                raise FormatError(
+                    f"max_crop_size {w} is larger than the picture of {columns} x {rows}"
+                )
             x, y = self._place(columns - w, rows - h, dice)
         else:
             # A picture that is too small is enlarged first.
@@ -157,7 +179,12 @@ class Augmenter:
             ratio = math.exp(dice.uniform(math.log(least), math.log(most)))
             w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < w <= columns and 0 < h <= rows:
-                return w, h, int(dice.integers(0, columns - w + 1)), int(dice.integers(0, rows - h + 1))
+                return (
+                    w,
+                    h,
+                    int(dice.integers(0, columns - w + 1)),
+                    int(dice.integers(0, rows - h + 1)),
+                )
         side = min(rows, columns)
         return side, side, (columns - side) // 2, (rows - side) // 2
 
@@ -167,7 +194,9 @@ class Augmenter:
             return pixels
         steps = [int(dice.uniform(-each, each)) for each in self.steps]
         hls = _to_hls(pixels).astype(np.int16)
-        return _from_hls(np.clip(hls + np.array(steps, np.int16), 0, (180, 255, 255)).astype(np.uint8))
+        return _from_hls(
+            np.clip(hls + np.array(steps, np.int16), 0, (180, 255, 255)).astype(np.uint8)
+        )
 
     def _coloured(self, pixels: np.ndarray, dice: Any) -> np.ndarray:
         """Brightness, contrast and saturation in a new order each time, and AlexNet's noise."""
@@ -200,8 +229,12 @@ def _to_hls(pixels: np.ndarray) -> np.ndarray:
         high == red, (green - blue) / some,
         np.where(high == green, 2 + (blue - red) / some, 4 + (red - green) / some),
     ) % 6  # fmt: skip
-    saturation = np.where(spread > 0, spread / np.maximum(np.where(total < 1, total, 2 - total), 1e-9), 0)
-    hls = np.stack([np.rint(hue * 30) % 180, np.rint(total / 2 * 255), np.rint(saturation * 255)], axis=-1)
+    saturation = np.where(
+        spread > 0, spread / np.maximum(np.where(total < 1, total, 2 - total), 1e-9), 0
+    )
+    hls = np.stack(
+        [np.rint(hue * 30) % 180, np.rint(total / 2 * 255), np.rint(saturation * 255)], axis=-1
+    )
     return hls.astype(np.uint8)
 
 
@@ -210,7 +243,11 @@ def _from_hls(hls: np.ndarray) -> np.ndarray:
     cv2 = codec.opencv()
     if cv2 is not None:
         return cv2.cvtColor(hls, cv2.COLOR_HLS2RGB)
-    hue, light, saturation = hls[..., 0] / np.float32(30), hls[..., 1] / np.float32(255), hls[..., 2] / np.float32(255)
+    hue, light, saturation = (
+        hls[..., 0] / np.float32(30),
+        hls[..., 1] / np.float32(255),
+        hls[..., 2] / np.float32(255),
+    )
     high = np.where(light <= 0.5, light * (1 + saturation), light + saturation - light * saturation)
     low = 2 * light - high
     parts = []

@@ -16,7 +16,9 @@ __all__ = ["CSVIter", "LibSVMIter", "MNISTIter"]
 
 
 def _shape(given: Any) -> tuple[int, ...]:
-    return (int(given),) if isinstance(given, int | np.integer) else tuple(int(each) for each in given)
+    return (
+        (int(given),) if isinstance(given, int | np.integer) else tuple(int(each) for each in given)
+    )
 
 
 def _lines(path: str) -> list[bytes]:
@@ -93,8 +95,15 @@ def CSVIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
         round_batch=True, dtype="float32", part_index=0, num_parts=1, data_name="data", label_name="softmax_label",
         prefetch_buffer=4,
     )  # fmt: skip
-    if args or names["data_csv"] is None or names["data_shape"] is None or names["batch_size"] is None:
-        raise MXNetValueError("CSVIter needs data_csv=, data_shape= and batch_size=, by their names")
+    if (
+        args
+        or names["data_csv"] is None
+        or names["data_shape"] is None
+        or names["batch_size"] is None
+    ):
+        raise MXNetValueError(
+            "CSVIter needs data_csv=, data_shape= and batch_size=, by their names"
+        )
     dtype = np.dtype(names["dtype"] or "float32")
     data = _csv(names["data_csv"], _shape(names["data_shape"]), dtype)
     label_shape = _shape(names["label_shape"])
@@ -103,7 +112,9 @@ def CSVIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
     else:
         label = _csv(names["label_csv"], label_shape, dtype)
     if len(label) != len(data):
-        raise FormatError(f"{names['data_csv']} has {len(data)} rows, {names['label_csv']} has {len(label)} labels")
+        raise FormatError(
+            f"{names['data_csv']} has {len(data)} rows, {names['label_csv']} has {len(label)} labels"
+        )
     if label_shape == (1,):  # one number: MXNet's labels then have no axis of their own
         label = label[:, 0]
     mine = part(len(data), names["part_index"], names["num_parts"])
@@ -136,7 +147,15 @@ def _libsvm(path: str, width: int) -> tuple[np.ndarray, list[tuple[np.ndarray, n
 class _Sparse(Source):
     """Batches of rows that hold few numbers: csr matrices."""
 
-    def __init__(self, rows: Any, labels: Any, width: int, label_width: int | None, batch_size: int, round_batch: bool):
+    def __init__(
+        self,
+        rows: Any,
+        labels: Any,
+        width: int,
+        label_width: int | None,
+        batch_size: int,
+        round_batch: bool,
+    ):
         super().__init__(batch_size, round_batch)
         self.rows, self.labels, self.width, self.label_width = rows, labels, width, label_width
         self.data_shape = (width,)
@@ -154,7 +173,11 @@ class _Sparse(Source):
             numbers = np.concatenate([numbers, np.resize(order, pad)])
         short = self.batch_size - len(numbers)
         data = _csr([self.rows[n] for n in numbers], short, self.width)
-        label: Any = np.append(self.labels[numbers], np.zeros(short, np.float32)) if self.label_width is None else None
+        label: Any = (
+            np.append(self.labels[numbers], np.zeros(short, np.float32))
+            if self.label_width is None
+            else None
+        )
         if self.label_width is not None:
             label = _csr([self.labels[n] for n in numbers], short, self.label_width)
         return data, label, pad, np.append(numbers, np.zeros(short, numbers.dtype))
@@ -169,7 +192,9 @@ def _csr(rows: list[tuple[np.ndarray, np.ndarray]], empty: int, width: int) -> H
     lengths = [len(columns) for columns, _ in sorted_rows] + [0] * empty
     data = np.concatenate([np.zeros(0, np.float32), *[found for _, found in sorted_rows]])
     indices = np.concatenate([np.zeros(0, np.int64), *[columns for columns, _ in sorted_rows]])
-    return HostSparse("csr", (len(lengths), width), (data, indices, np.append(0, np.cumsum(lengths))))
+    return HostSparse(
+        "csr", (len(lengths), width), (data, indices, np.append(0, np.cumsum(lengths)))
+    )
 
 
 def LibSVMIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
@@ -195,8 +220,15 @@ def LibSVMIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
         round_batch=True, part_index=0, num_parts=1, data_name="data", label_name="softmax_label", prefetch_buffer=4,
         dtype="float32",
     )  # fmt: skip
-    if args or names["data_libsvm"] is None or names["data_shape"] is None or names["batch_size"] is None:
-        raise MXNetValueError("LibSVMIter needs data_libsvm=, data_shape= and batch_size=, by their names")
+    if (
+        args
+        or names["data_libsvm"] is None
+        or names["data_shape"] is None
+        or names["batch_size"] is None
+    ):
+        raise MXNetValueError(
+            "LibSVMIter needs data_libsvm=, data_shape= and batch_size=, by their names"
+        )
     width = math.prod(_shape(names["data_shape"]))
     labels: Any
     labels, rows = _libsvm(names["data_libsvm"], width)
@@ -209,7 +241,14 @@ def LibSVMIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
                 f"{names['data_libsvm']} has {len(rows)} lines, {names['label_libsvm']} has {len(labels)}"
             )
     mine = part(len(rows), names["part_index"], names["num_parts"])
-    source = _Sparse(rows[mine], labels[mine], width, label_width, names["batch_size"], bool(names["round_batch"]))
+    source = _Sparse(
+        rows[mine],
+        labels[mine],
+        width,
+        label_width,
+        names["batch_size"],
+        bool(names["round_batch"]),
+    )
     return MXDataIter(source, names["data_name"], names["label_name"])
 
 
@@ -248,7 +287,9 @@ def MNISTIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
         raise MXNetValueError("MNISTIter takes its arguments by their names")
     images, labels = read_idx(names["image"], 3), read_idx(names["label"], 1)
     if len(images) != len(labels):
-        raise FormatError(f"{names['image']} has {len(images)} images, {names['label']} has {len(labels)} labels")
+        raise FormatError(
+            f"{names['image']} has {len(images)} images, {names['label']} has {len(labels)} labels"
+        )
     mine = part(len(images), names["part_index"], names["num_parts"])
     order = np.arange(len(images))[mine]
     if names["shuffle"]:

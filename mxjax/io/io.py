@@ -39,7 +39,9 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
     dtype: Any
     layout: str | None
 
-    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str | None = "NCHW") -> DataDesc:
+    def __new__(
+        cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str | None = "NCHW"
+    ) -> DataDesc:
         made = super().__new__(cls, name, shape)
         made.dtype = dtype
         made.layout = layout
@@ -61,7 +63,9 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
-    def get_list(shapes: Iterable[tuple[str, Any]], types: Iterable[tuple[str, Any]] | None) -> list[DataDesc]:
+    def get_list(
+        shapes: Iterable[tuple[str, Any]], types: Iterable[tuple[str, Any]] | None
+    ) -> list[DataDesc]:
         """Descriptions from pairs (name, shape) and, if not None, pairs (name, dtype)."""
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
@@ -90,7 +94,9 @@ class DataBatch(Shown):
     ):  # fmt: skip
         for word, given in (("Data", data), ("Label", label)):
             if given is not None and not isinstance(given, list | tuple):
-                raise MXNetAssertionError(f"{word} must be list of NDArrays, got {type(given).__name__}")
+                raise MXNetAssertionError(
+                    f"{word} must be list of NDArrays, got {type(given).__name__}"
+                )
         self.data: list[NDArray] = data
         self.label: list[NDArray] = label
         self.pad = pad
@@ -238,7 +244,9 @@ def _renamed(iters: list[Any], kind: str, names: list[dict[str, str]] | None) ->
     if names is None:
         return sum(found, [])
     return [
-        DataDesc(new[desc.name], desc.shape, desc.dtype) if isinstance(desc, DataDesc) else DataDesc(*desc)
+        DataDesc(new[desc.name], desc.shape, desc.dtype)
+        if isinstance(desc, DataDesc)
+        else DataDesc(*desc)
         for new, descs in zip(names, found, strict=True)
         for desc in descs
     ]
@@ -251,7 +259,9 @@ class _Ahead:
         self._wanted: queue.SimpleQueue[Modes | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._waiting = False
-        thread = threading.Thread(target=self._work, args=(iterator, self._wanted, self._ready), daemon=True)
+        thread = threading.Thread(
+            target=self._work, args=(iterator, self._wanted, self._ready), daemon=True
+        )
         thread.start()
         # The thread holds the queues, not this object, so that it ends when nobody needs it any more.
         weakref.finalize(self, self._wanted.put, None)
@@ -323,7 +333,9 @@ class PrefetchingIter(DataIter):
         self.iters = iters if isinstance(iters, list) else [iters]
         self.n_iter = len(self.iters)
         if not self.iters:
-            raise MXNetAssertionError("PrefetchingIter takes at least one iterator, got an empty list")
+            raise MXNetAssertionError(
+                "PrefetchingIter takes at least one iterator, got an empty list"
+            )
         self.rename_data = rename_data
         self.rename_label = rename_label
         self.batch_size = self.provide_data[0][1][0]
@@ -375,10 +387,14 @@ class PrefetchingIter(DataIter):
         if any(batch is None for batch in found):
             self._ended = True
             if not all(batch is None for batch in found):
-                raise MXNetAssertionError("Number of entry mismatches between iterators: one of them has ended earlier")
+                raise MXNetAssertionError(
+                    "Number of entry mismatches between iterators: one of them has ended earlier"
+                )
             return False
         if any(batch.pad != found[0].pad for batch in found):
-            raise MXNetAssertionError(f"Number of entry mismatches between iterators: {[b.pad for b in found]} padded")
+            raise MXNetAssertionError(
+                f"Number of entry mismatches between iterators: {[b.pad for b in found]} padded"
+            )
         self.current_batch = DataBatch(
             [each for batch in found for each in batch.data],
             [each for batch in found for each in batch.label or ()],
@@ -442,7 +458,9 @@ class NDArrayIter(DataIter):
     ):  # fmt: skip
         super().__init__(batch_size)
         if layout[:1] != "N":
-            raise MXNetValueError(f"samples are along the first axis: a layout that begins with N, got {layout!r}")
+            raise MXNetValueError(
+                f"samples are along the first axis: a layout that begins with N, got {layout!r}"
+            )
         self.layout = layout
         if last_batch_handle != "discard":
             given = [each for some in (data, label) for each in _each(some)]
@@ -455,7 +473,9 @@ class NDArrayIter(DataIter):
         self.label = _init_data(label, allow_empty=True, default_name=label_name)
         self.num_data = self.data[0][1].shape[0]
         self.idx = np.arange(self.num_data)
-        self._places = np.arange(self.num_data)  # where the samples stood when the iterator was made
+        self._places = np.arange(
+            self.num_data
+        )  # where the samples stood when the iterator was made
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
         self.cursor = -batch_size
@@ -466,7 +486,10 @@ class NDArrayIter(DataIter):
         self.num_source = len(self.data_list)
 
     def _describe(self, source: list[tuple[str, Any]]) -> list[DataDesc]:
-        return [DataDesc(name, (self.batch_size, *each.shape[1:]), each.dtype, self.layout) for name, each in source]
+        return [
+            DataDesc(name, (self.batch_size, *each.shape[1:]), each.dtype, self.layout)
+            for name, each in source
+        ]
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -488,7 +511,10 @@ class NDArrayIter(DataIter):
     def reset(self) -> None:
         if self.shuffle:
             self._shuffle_data()
-        if self.last_batch_handle == "roll_over" and self.num_data - self.batch_size < self.cursor < self.num_data:
+        if (
+            self.last_batch_handle == "roll_over"
+            and self.num_data - self.batch_size < self.cursor < self.num_data
+        ):
             self.cursor = self.cursor - self.num_data - self.batch_size
         else:
             self.cursor = -self.batch_size
@@ -508,12 +534,17 @@ class NDArrayIter(DataIter):
             raise StopIteration
         return DataBatch(data, label, self.getpad())
 
-    def _getdata(self, source: list[tuple[str, Any]], start: int | None = None, end: int | None = None) -> list[Any]:
+    def _getdata(
+        self, source: list[tuple[str, Any]], start: int | None = None, end: int | None = None
+    ) -> list[Any]:
         """The samples `start` to `end` of each array."""
         if start is None and end is None:
             raise MXNetValueError("should at least specify start or end")
         part = slice(start or 0, self.num_data if end is None else end)
-        return [each[part] if isinstance(each, NDArray) else self._read(each, part) for _, each in source]
+        return [
+            each[part] if isinstance(each, NDArray) else self._read(each, part)
+            for _, each in source
+        ]
 
     def _read(self, file: Any, part: slice) -> Any:
         """From a file, which takes rows in ascending order only."""
@@ -536,7 +567,8 @@ class NDArrayIter(DataIter):
         filling: list[Any] = []
         if whole:
             filling = [
-                tile(each, (whole, *(1,) * (len(each.shape) - 1))) for each in self._getdata(source, end=self.num_data)
+                tile(each, (whole, *(1,) * (len(each.shape) - 1)))
+                for each in self._getdata(source, end=self.num_data)
             ]
         if rest:
             filling = self._concat(filling, self._getdata(source, end=rest))
@@ -580,14 +612,22 @@ class NDArrayIter(DataIter):
         self._places = self._places[order]
 
     def state_dict(self) -> dict[str, Any]:
-        kept = [[each.asnumpy() for each in cache] for cache in (self._cache_data, self._cache_label) if cache]
+        kept = [
+            [each.asnumpy() for each in cache]
+            for cache in (self._cache_data, self._cache_label)
+            if cache
+        ]
         return {"cursor": self.cursor, "idx": self.idx, "places": self._places, "kept": kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         with as_position(self):
-            cursor = in_range(state["cursor"], self.num_data + self.batch_size, -2 * self.batch_size)
+            cursor = in_range(
+                state["cursor"], self.num_data + self.batch_size, -2 * self.batch_size
+            )
             idx, places = (permutation(state[name], self.num_data) for name in ("idx", "places"))
-            kept = [[array(each, dtype=each.dtype) for each in cache] for cache in state["kept"]] + [None, None]
+            kept = [
+                [array(each, dtype=each.dtype) for each in cache] for cache in state["kept"]
+            ] + [None, None]
             if (places != self._places).any():
                 self._reorder(np.argsort(self._places)[places])
             self.cursor, self.idx = cursor, idx

@@ -39,14 +39,20 @@ def take(given: dict[str, Any], owner: str, **known: Any) -> dict[str, Any]:
     for name in given:
         if name not in known and name not in WITHOUT_EFFECT:
             near = did_you_mean(name, known)
-            warnings.warn(f"{owner} has no argument {name!r}{near}; it changes nothing", UserWarning, stacklevel=4)
+            warnings.warn(
+                f"{owner} has no argument {name!r}{near}; it changes nothing",
+                UserWarning,
+                stacklevel=4,
+            )
     return {name: given.get(name, default) for name, default in known.items()}
 
 
 def part(count: int, part_index: int, num_parts: int, equal: bool = False) -> slice:
     """The samples of one part of several, which are of almost one size; with ``equal`` all but the last of one size."""
     if num_parts < 1 or not 0 <= part_index < num_parts:
-        raise MXNetValueError(f"part_index must be one of 0 ... num_parts - 1, got {part_index} of {num_parts}")
+        raise MXNetValueError(
+            f"part_index must be one of 0 ... num_parts - 1, got {part_index} of {num_parts}"
+        )
     if equal:
         size = -(-count // num_parts)
         return slice(size * part_index, size * (part_index + 1))
@@ -148,7 +154,9 @@ class Source:
             numbers = np.concatenate([numbers, np.resize(order, pad)])
         data, label = self.make(numbers)
         if len(data) < self.batch_size:
-            data, label, numbers = (_filled(each, self.batch_size) for each in (data, label, numbers))
+            data, label, numbers = (
+                _filled(each, self.batch_size) for each in (data, label, numbers)
+            )
         return data, label, pad, self.indices(numbers)
 
     def indices(self, numbers: np.ndarray) -> np.ndarray:
@@ -171,7 +179,9 @@ class _Ahead:
     def __init__(self, batches: Iterator[HostBatch], count: int):
         self._ready: queue.Queue[Any] = queue.Queue(count)
         self._stop = threading.Event()
-        threading.Thread(target=self._work, args=(batches, self._ready, self._stop), daemon=True).start()
+        threading.Thread(
+            target=self._work, args=(batches, self._ready, self._stop), daemon=True
+        ).start()
         weakref.finalize(self, self._stop.set)
 
     @staticmethod
@@ -216,7 +226,9 @@ class MXDataIter(DataIter):
     `debug_skip_load` lets it give its first batch again and again, to see how fast training is without reading.
     """
 
-    def __init__(self, handle: Any, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any):
+    def __init__(
+        self, handle: Any, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any
+    ):
         super().__init__(handle.batch_size)
         self.handle = handle
         self._order: np.ndarray | None = None
@@ -296,7 +308,9 @@ class MXDataIter(DataIter):
 
     def _batch(self) -> HostBatch:
         if self._now is None or self._now[0] is None:
-            raise MXNetValueError("there is no batch: iter_next() goes to the next one, reset() to the beginning")
+            raise MXNetValueError(
+                "there is no batch: iter_next() goes to the next one, reset() to the beginning"
+            )
         return self._now
 
     def getdata(self) -> Any:

@@ -37,6 +37,12 @@ def in_range(given: Any, most: int, least: int = 0) -> int:
 def permutation(given: Any, count: int) -> np.ndarray:
     """All numbers below `count`, each once, in an order."""
     found = np.asarray(given)
-    if found.shape != (count,) or found.dtype.kind not in "iu" or (np.sort(found) != np.arange(count)).any():
-        raise ValueError(f"{count} samples in an order were expected, got an array {found.shape} of {found.dtype}")
+    if (
+        found.shape != (count,)
+        or found.dtype.kind not in "iu"
+        or (np.sort(found) != np.arange(count)).any()
+    ):
+        raise ValueError(
+            f"{count} samples in an order were expected, got an array {found.shape} of {found.dtype}"
+        )
     return found.astype(np.int64)

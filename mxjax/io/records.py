@@ -54,27 +54,42 @@ class _Records(Source):
     """Batches of the images of a record file."""
 
     def __init__(self, owner: str, given: dict[str, Any], dtype: Any):
-        super().__init__(int(given["batch_size"]), bool(given["round_batch"]), int(given["prefetch_buffer"]))
+        super().__init__(
+            int(given["batch_size"]), bool(given["round_batch"]), int(given["prefetch_buffer"])
+        )
         self.given = given
         self.owner = owner
         shape = tuple(int(each) for each in given["data_shape"])
         if len(shape) != 3 or shape[0] not in (1, 3, 4):
-            raise MXNetValueError(f"{owner}: data_shape must be (1, 3 or 4, height, width), got {shape}")
+            raise MXNetValueError(
+                f"{owner}: data_shape must be (1, 3 or 4, height, width), got {shape}"
+            )
         self.data_shape = shape
         self.dtype = np.dtype(given["dtype"] or dtype)
         self.label_width = int(given["label_width"])
         self.label_shape = () if self.label_width == 1 else (self.label_width,)
         self.reader = recordio.MXRecordIO(given["path_imgrec"], "r")
         if given["corrupt_records"] not in ("raise", "skip"):
-            raise MXNetValueError(f"{owner}: corrupt_records is raise or skip, got {given['corrupt_records']!r}")
+            raise MXNetValueError(
+                f"{owner}: corrupt_records is raise or skip, got {given['corrupt_records']!r}"
+            )
         self.skips = given["corrupt_records"] == "skip"
         self.corrupt: set[int] = set()
         found = recordio.offsets(given["path_imgrec"], self._tell if self.skips else None)
         if not found:
-            warnings.warn(f"{given['path_imgrec']} has no records: {owner} gives no batch", UserWarning, stacklevel=4)
+            warnings.warn(
+                f"{given['path_imgrec']} has no records: {owner} gives no batch",
+                UserWarning,
+                stacklevel=4,
+            )
         self.offsets = np.array(found, np.int64)
         self.offsets = self.offsets[
-            part(len(found), int(given["part_index"]), int(given["num_parts"]), equal=bool(given["path_imgidx"]))
+            part(
+                len(found),
+                int(given["part_index"]),
+                int(given["num_parts"]),
+                equal=bool(given["path_imgidx"]),
+            )
         ]
         self.labels = self._labels(given["path_imglist"])
         self.augment = Augmenter(given, shape)  # type: ignore[arg-type]
@@ -89,7 +104,9 @@ class _Records(Source):
         self.centred, self.scaled = bool(self.mean.any()), bool((self.factor != 1).any())
 
     def _channels(self, name: str) -> np.ndarray:
-        return np.array([self.given[f"{name}_{each}"] for each in "rgba"], np.float32)[: self.data_shape[0], None, None]
+        return np.array([self.given[f"{name}_{each}"] for each in "rgba"], np.float32)[
+            : self.data_shape[0], None, None
+        ]
 
     def _labels(self, path: str) -> dict[int, np.ndarray] | None:
         if not path:
@@ -121,7 +138,11 @@ class _Records(Source):
         pixels = None if found is None else self._tried(self._decoded, number, found[1])
         if pixels is None:
             return 0.0
-        return self.augment(pixels, np.random.default_rng([0, number])).transpose(2, 0, 1).astype(np.float64)
+        return (
+            self.augment(pixels, np.random.default_rng([0, number]))
+            .transpose(2, 0, 1)
+            .astype(np.float64)
+        )
 
     def count(self) -> int:
         return len(self.offsets)
@@ -131,7 +152,9 @@ class _Records(Source):
 
     def go_to(self, position: Any) -> None:
         self.epoch = in_range(position["epoch"], 1 << 62)
-        self.corrupt.update(in_range(number, len(self.offsets) - 1) for number in position["corrupt"])
+        self.corrupt.update(
+            in_range(number, len(self.offsets) - 1) for number in position["corrupt"]
+        )
 
     def left(self, order: np.ndarray, begin: int, given: int) -> tuple[np.ndarray, int]:
         if not self.corrupt:
@@ -144,7 +167,10 @@ class _Records(Source):
         chunks = self._chunks(numbers)
         if len(chunks) > 1:
             seed = int(self.given["shuffle_chunk_seed"])
-            chunks = [chunks[n] for n in np.random.default_rng([seed, self.epoch]).permutation(len(chunks))]
+            chunks = [
+                chunks[n]
+                for n in np.random.default_rng([seed, self.epoch]).permutation(len(chunks))
+            ]
         if self.given["shuffle"]:
             dice = np.random.default_rng([int(self.given["seed"]), self.epoch])
             for chunk in chunks:
@@ -172,7 +198,9 @@ class _Records(Source):
                 without = len(self.corrupt)
                 continue
             made = self.batch(left[: self.batch_size], order)
-            if len(self.corrupt) == without:  # otherwise it has what is no picture, and is made anew
+            if (
+                len(self.corrupt) == without
+            ):  # otherwise it has what is no picture, and is made anew
                 yield made
                 left = left[self.batch_size :]
 
@@ -182,7 +210,12 @@ class _Records(Source):
         # Several samples are one task: handing tasks over takes time, too.
         size = max(1, min(_TASK, len(numbers) // self.threads))
         tasks = [
-            (data[at : at + size], labels[at : at + size], self.epoch, numbers[at : at + size].tolist())
+            (
+                data[at : at + size],
+                labels[at : at + size],
+                self.epoch,
+                numbers[at : at + size].tolist(),
+            )
             for at in range(0, len(numbers), size)
         ]
         if self.threads > 1:
@@ -205,14 +238,18 @@ class _Records(Source):
             raise self._wrong(number, error) from None
 
     def _wrong(self, number: int, why: Any) -> FormatError:
-        return FormatError(f"{self.reader.uri}, record {number} at offset {int(self.offsets[number])}: {why}")
+        return FormatError(
+            f"{self.reader.uri}, record {number} at offset {int(self.offsets[number])}: {why}"
+        )
 
     def _decoded(self, number: int, data: bytes) -> np.ndarray:
         try:
             flag = {1: 0, 3: 1, 4: -1}[self.data_shape[0]]
             pixels = codec.decode(data, flag, where="its image", memory=_held)
             if pixels.shape[2] != self.data_shape[0]:
-                raise FormatError(f"its image has {pixels.shape[2]} channels, data_shape is {self.data_shape}")
+                raise FormatError(
+                    f"its image has {pixels.shape[2]} channels, data_shape is {self.data_shape}"
+                )
         except FormatError as error:
             raise self._wrong(number, error) from None
         return pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
@@ -232,7 +269,9 @@ class _Records(Source):
                 continue
             header = found[0]
             given = header.label if self.labels is None else self.labels[header.id]
-            labels[at], pixels, mirror = self._finished(pixels, self._label(given, number), dice[at])
+            labels[at], pixels, mirror = self._finished(
+                pixels, self._label(given, number), dice[at]
+            )
             put(pixels, pictures[at], mirror)
         for planes, each, out in zip(pictures, dice, data, strict=True):
             self._values(planes, each, out)
@@ -256,13 +295,21 @@ class _Records(Source):
     def _label(self, label: Any, number: int) -> np.ndarray:
         label = np.asarray(label, np.float32).reshape(-1)
         if label.size != self.label_width:
-            raise self._wrong(number, f"it has {label.size} labels, label_width is {self.label_width}")
+            raise self._wrong(
+                number, f"it has {label.size} labels, label_width is {self.label_width}"
+            )
         return label.reshape(self.label_shape)
 
-    def _finished(self, pixels: np.ndarray, label: np.ndarray, dice: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+    def _finished(
+        self, pixels: np.ndarray, label: np.ndarray, dice: Any
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
         """The label, the picture in its final size, and whether it is to be mirrored."""
         pixels = self.augment(pixels, dice)
-        return label, pixels, bool(self.given["mirror"] or self.given["rand_mirror"] and dice.random() < 0.5)
+        return (
+            label,
+            pixels,
+            bool(self.given["mirror"] or self.given["rand_mirror"] and dice.random() < 0.5),
+        )
 
     def _values(self, planes: np.ndarray, dice: Any, out: np.ndarray) -> None:
         """The values of a picture (channels, height, width) as they go into the batch."""
@@ -285,13 +332,19 @@ class _Records(Source):
             if self.scaled:
                 made *= factor
         if work is not out:
-            np.copyto(out, np.clip(work, -128, 127) if self.dtype == np.int8 else work, casting="unsafe")
+            np.copyto(
+                out, np.clip(work, -128, 127) if self.dtype == np.int8 else work, casting="unsafe"
+            )
 
 
-def _made(owner: str, args: Any, kwargs: dict[str, Any], dtype: Any, kind: Any = _Records, **more: Any) -> MXDataIter:
+def _made(
+    owner: str, args: Any, kwargs: dict[str, Any], dtype: Any, kind: Any = _Records, **more: Any
+) -> MXDataIter:
     given = take(kwargs, owner, **{**_READ, **AUGMENT, **_VALUES, **more})
     if args or None in (given["path_imgrec"], given["data_shape"], given["batch_size"]):
-        raise MXNetValueError(f"{owner} needs path_imgrec=, data_shape= and batch_size=, by their names")
+        raise MXNetValueError(
+            f"{owner} needs path_imgrec=, data_shape= and batch_size=, by their names"
+        )
     return MXDataIter(kind(owner, given, dtype), given["data_name"], given["label_name"])
 
 
@@ -365,7 +418,9 @@ class _DetRecords(_Records):
         longest = max((self._raw(n).size for n in range(len(self.offsets))), default=0)
         width = int(given["label_pad_width"])
         if 0 < width < longest:
-            raise MXNetValueError(f"{owner}: label_pad_width {width} is less than {longest}, the longest label's width")
+            raise MXNetValueError(
+                f"{owner}: label_pad_width {width} is less than {longest}, the longest label's width"
+            )
         self.label_shape = (4 + max(width, longest),)
 
     def _raw(self, number: int) -> np.ndarray:
@@ -383,10 +438,14 @@ class _DetRecords(_Records):
             )
         return row
 
-    def _finished(self, pixels: np.ndarray, label: np.ndarray, dice: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+    def _finished(
+        self, pixels: np.ndarray, label: np.ndarray, dice: Any
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
         channels, height, width = self.data_shape
         label = label.copy()
-        mirror = bool(self.given["rand_mirror_prob"] and dice.random() < self.given["rand_mirror_prob"])
+        mirror = bool(
+            self.given["rand_mirror_prob"] and dice.random() < self.given["rand_mirror_prob"]
+        )
         if mirror:
             boxes = label[int(label[0]) :].reshape(-1, int(label[1]))
             boxes[:, [1, 3]] = 1 - boxes[:, [3, 1]]

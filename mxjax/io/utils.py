@@ -21,7 +21,9 @@ def _is_h5(data: Any) -> bool:
 
 def _is_sparse(data: Any) -> bool:
     """Whether this is a compressed sparse matrix, of this package or of SciPy."""
-    return getattr(data, "stype", "default") == "csr" or type(data).__module__.startswith("scipy.sparse")
+    return getattr(data, "stype", "default") == "csr" or type(data).__module__.startswith(
+        "scipy.sparse"
+    )
 
 
 def _init_data(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str, Any]]:
@@ -33,14 +35,18 @@ def _init_data(data: Any, allow_empty: bool, default_name: str) -> list[tuple[st
       default_name: the name of a single array; of several the n-th is `_n_<default_name>`.
     """
     if data is None and not allow_empty:
-        raise MXNetAssertionError(f"{default_name} must be an array, a list or a dictionary of arrays, got None")
+        raise MXNetAssertionError(
+            f"{default_name} must be an array, a list or a dictionary of arrays, got None"
+        )
     if data is None:
         data = []
     if isinstance(data, np.ndarray | NDArray) or _is_h5(data):
         data = [data]
     if isinstance(data, list):
         if not data and not allow_empty:
-            raise MXNetAssertionError(f"{default_name} must hold at least one array, got an empty list")
+            raise MXNetAssertionError(
+                f"{default_name} must hold at least one array, got an empty list"
+            )
         if len(data) == 1:
             data = {default_name: data[0]}
         else:

@@ -31,35 +31,91 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("-n", "--workers", type=int, default=None, metavar="N",
-                   help="how many processes to start (here); a site's launcher may know itself")
-    p.add_argument("--engine", default="local", choices=("local", "slurm", "mpi", "k8s", "ray"),
-                   help="who starts them; by default this machine")
-    p.add_argument("--restarts", type=int, default=0, metavar="N",
-                   help="after a failure start all again, so often")
-    p.add_argument("--checkpoints", default=None, metavar="FOLDER",
-                   help="what mxjax.launch.Checkpoints() uses")
-    p.add_argument("--heartbeat", type=float, default=None, metavar="SECONDS",
-                   help="within which everybody hears that a process is missing (default 10)")
-    p.add_argument("--host", default="127.0.0.1",
-                   help="the address of this machine to listen at (default: this machine only)")
-    p.add_argument("--port", type=int, default=0, help="the port to listen at (default: a free one)")
-    p.add_argument("--join", default=None, metavar="HOST:PORT",
-                   help="where the launcher of the first machine listens")
-    p.add_argument("--of", type=int, default=None, metavar="N",
-                   help="the number of processes on all machines")
-    p.add_argument("--first", type=int, default=0, metavar="RANK",
-                   help="the rank of the first process of this machine")
-    p.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
-                   help="a variable for the processes; may be repeated")
-    p.add_argument("--as", dest="version", choices=("1.9", "2.0"),
-                   help="the MXNet whose defaults hold in the processes")
+    p.add_argument(
+        "-n",
+        "--workers",
+        type=int,
+        default=None,
+        metavar="N",
+        help="how many processes to start (here); a site's launcher may know itself",
+    )
+    p.add_argument(
+        "--engine",
+        default="local",
+        choices=("local", "slurm", "mpi", "k8s", "ray"),
+        help="who starts them; by default this machine",
+    )
+    p.add_argument(
+        "--restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="after a failure start all again, so often",
+    )
+    p.add_argument(
+        "--checkpoints", default=None, metavar="FOLDER", help="what mxjax.launch.Checkpoints() uses"
+    )
+    p.add_argument(
+        "--heartbeat",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="within which everybody hears that a process is missing (default 10)",
+    )
+    p.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address of this machine to listen at (default: this machine only)",
+    )
+    p.add_argument(
+        "--port", type=int, default=0, help="the port to listen at (default: a free one)"
+    )
+    p.add_argument(
+        "--join",
+        default=None,
+        metavar="HOST:PORT",
+        help="where the launcher of the first machine listens",
+    )
+    p.add_argument(
+        "--of", type=int, default=None, metavar="N", help="the number of processes on all machines"
+    )
+    p.add_argument(
+        "--first",
+        type=int,
+        default=0,
+        metavar="RANK",
+        help="the rank of the first process of this machine",
+    )
+    p.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable for the processes; may be repeated",
+    )
+    p.add_argument(
+        "--as",
+        dest="version",
+        choices=("1.9", "2.0"),
+        help="the MXNet whose defaults hold in the processes",
+    )
     p.add_argument("--no-prefix", action="store_true", help="pass output on without [rank]")
-    p.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...",
-                   help="a module to run instead of a script, with its arguments")
+    p.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ...",
+        help="a module to run instead of a script, with its arguments",
+    )
     p.add_argument("command", nargs=argparse.REMAINDER, metavar="script.py ...")
-    p.add_argument("-s", "--num-servers", type=int, default=0, metavar="N",
-                   help="how many servers a 'dist_async' kvstore has (default 1); others need none")
+    p.add_argument(
+        "-s",
+        "--num-servers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many servers a 'dist_async' kvstore has (default 1); others need none",
+    )
     return p
 
 
@@ -133,7 +189,9 @@ def _job(args: argparse.Namespace, heartbeat: float, environment: dict[str, str]
     count = 1 if args.workers is None else args.workers
     size = count if args.of is None else args.of
     if args.first < 0 or args.first + count > size:
-        raise ValueError(f"{count} processes from rank {args.first} on are not part of a job of {size}")
+        raise ValueError(
+            f"{count} processes from rank {args.first} on are not part of a job of {size}"
+        )
     keeper = None
     token = settings.env("DMLC_JOB_TOKEN") if args.join or args.of else None
     if args.of and not token:
@@ -144,7 +202,9 @@ def _job(args: argparse.Namespace, heartbeat: float, environment: dict[str, str]
             raise ValueError(f"--join {args.join}: expected HOST:PORT")
         keeper = (host, int(port))
     if args.restarts and args.of:
-        raise ValueError("--restarts starts the processes of one machine; with --of leave that to the site")
+        raise ValueError(
+            "--restarts starts the processes of one machine; with --of leave that to the site"
+        )
     return local.Job(
         command_of(args.command), count, size, args.first, args.host, args.port, keeper, token,
         heartbeat, settings.get("timeout.join"), environment, not args.no_prefix,

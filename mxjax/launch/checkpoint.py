@@ -137,7 +137,9 @@ class Checkpoints:
         """All that are named as checkpoints, the newest first."""
         if not self.folder.is_dir():
             if self.folder.exists():
-                raise MXNetValueError(f"{self.folder} is no folder: a folder of checkpoints was expected")
+                raise MXNetValueError(
+                    f"{self.folder} is no folder: a folder of checkpoints was expected"
+                )
             return []
         return sorted(
             (p for p in self.folder.iterdir() if p.name[len(_PREFIX) :].isdigit()

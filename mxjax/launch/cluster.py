@@ -90,7 +90,12 @@ def connect(address: str, token: str | None, **options: Any) -> Any:
     ray = load(token)
     if not entered():
         host = settings.env("DMLC_NODE_HOST")
-        if token is None and host and not host.startswith("127.") and host not in ("::1", "0.0.0.0", "::"):
+        if (
+            token is None
+            and host
+            and not host.startswith("127.")
+            and host not in ("::1", "0.0.0.0", "::")
+        ):
             options["_node_ip_address"] = host  # a machine may have several nodes
         _init(ray, address=address, **options)
     return ray
@@ -119,6 +124,10 @@ def start(token: str, folder: str, cpus: int, **options: Any) -> Any:
 
 def _init(ray: Any, **options: Any) -> None:
     ending = signal.getsignal(signal.SIGTERM)
-    ray.init(**{"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False, **options})
+    ray.init(
+        **{"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False, **options}
+    )
     if threading.current_thread() is threading.main_thread() and ending is not None:
-        signal.signal(signal.SIGTERM, ending)  # Ray's prints stacks when a launcher ends the process
+        signal.signal(
+            signal.SIGTERM, ending
+        )  # Ray's prints stacks when a launcher ends the process

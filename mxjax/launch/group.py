@@ -66,7 +66,13 @@ def _listen_at(host: str | None) -> None:
     loopback or the whole network.
     """
     chosen = host is not None and host not in ("", "0.0.0.0", "::")
-    used = ("cpu_collectives", "gloo_collectives", "global_state", "make_cpu_client", "register_backend_factory")
+    used = (
+        "cpu_collectives",
+        "gloo_collectives",
+        "global_state",
+        "make_cpu_client",
+        "register_backend_factory",
+    )
     found = [find(name) for name in used]  # JAX passes gloo no address
     if not chosen or any(name is None for name in found):
         return

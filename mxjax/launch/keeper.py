@@ -230,7 +230,12 @@ class Keeper:
             what = message.get("op")
             if what == "agree":
                 first, marks, patience = message["first"], message["marks"], message["patience"]
-                if type(first) is not int or type(marks) is not str or len(marks) % MARK or not marks:
+                if (
+                    type(first) is not int
+                    or type(marks) is not str
+                    or len(marks) % MARK
+                    or not marks
+                ):
                     raise ValueError("agree")
                 seat.asked, seat.asked_at = (first, marks), seat.heard
                 seat.patience = None if patience is None else float(patience)

@@ -50,7 +50,9 @@ class Member:
       address: where JAX's coordinator listens, once `start` has returned.
     """
 
-    def __init__(self, channel: wire.Channel, keeper: str, rank: int | None, joining: float) -> None:
+    def __init__(
+        self, channel: wire.Channel, keeper: str, rank: int | None, joining: float
+    ) -> None:
         self._channel = channel
         self._keeper = keeper
         self._changed = threading.Condition()
@@ -64,9 +66,7 @@ class Member:
         self._work: _Worker | None = None
         self.address: str | None = None
         channel.settimeout(joining)
-        channel.send(
-            {"op": "join", "rank": rank, "host": socket.gethostname(), "pid": os.getpid()}
-        )
+        channel.send({"op": "join", "rank": rank, "host": socket.gethostname(), "pid": os.getpid()})
         answer = channel.receive() or {"op": "refused", "why": "the keeper closed the connection"}
         if answer.get("op") != "joined":
             raise GroupBroken(f"this process may not join the job: {answer.get('why')}")
@@ -133,7 +133,11 @@ class Member:
             raise error
 
     def agree(
-        self, first: int, marks: Sequence[str], describe: Callable[[int], str], patience: float | None
+        self,
+        first: int,
+        marks: Sequence[str],
+        describe: Callable[[int], str],
+        patience: float | None,
     ) -> int:
         """How many of the operations that this rank would do next all ranks would do, in this order.
 

@@ -53,7 +53,8 @@ def run(args: argparse.Namespace, environment: dict[str, str]) -> int:
             # In the processes: the same cluster, for the servers of a 'dist_async' kvstore.
             environment = {**environment, "RAY_ADDRESS": ray.get_runtime_context().gcs_address}
             return local.again(
-                lambda attempt: _attempt(ray, args, command, host, environment, attempt), args.restarts
+                lambda attempt: _attempt(ray, args, command, host, environment, attempt),
+                args.restarts,
             )
         finally:
             ray.shutdown()

@@ -27,7 +27,9 @@ def run(args: argparse.Namespace, environment: dict[str, str]) -> int:
       MXNetValueError: the arguments do not fit it.
     """
     if args.join or args.of or args.first:
-        raise MXNetValueError("--join, --of and --first are for --engine local: sites know their machines")
+        raise MXNetValueError(
+            "--join, --of and --first are for --engine local: sites know their machines"
+        )
     if args.engine == "k8s" and args.restarts:
         raise MXNetValueError(
             "--restarts with --engine k8s: a pod cannot start the others again. Let Kubernetes do it: restartPolicy "
@@ -99,4 +101,3 @@ def kubernetes(workers: int | None, command: Sequence[str]) -> list[str]:
         )
     optional_import("kubernetes", "k8s")
     return _worker("k8s", command)
-

@@ -208,7 +208,9 @@ def connect(host: str, port: int, token: bytes, patience: float = 10.0) -> Chann
             raise Refused(f"{host}:{port} does not accept this process's job token")
         expected = _proof(token, b"keeper", first, second).hex().encode()
         if not hmac.compare_digest(_text(answer, "proof"), expected):
-            raise Refused(f"{host}:{port} does not know the job's token: it is no keeper of this job")
+            raise Refused(
+                f"{host}:{port} does not know the job's token: it is no keeper of this job"
+            )
     except BaseException:
         channel.close()
         raise

@@ -61,7 +61,12 @@ def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool)
 
 def check_all_names(symbol: Any, data: Any, label: Any, state: Any, fixed_param: Any) -> None:
     """Raise where a symbol has no argument of the names of a kind; labels it may do without."""
-    for kind, names in (("data", data), ("label", label), ("state", state), ("fixed_param", fixed_param)):
+    for kind, names in (
+        ("data", data),
+        ("label", label),
+        ("state", state),
+        ("fixed_param", fixed_param),
+    ):
         check_input_names(symbol, list(names or ()), kind, throw=kind != "label")
 
 
@@ -99,7 +104,9 @@ def call_all(callbacks: Any, *args: Any) -> None:
 
 def _labels(batch: Any) -> tuple[Any, bool]:
     """The labels of a batch, or of a list of batches, one for each device, and whether it is such a list."""
-    return ([each.label for each in batch], True) if isinstance(batch, list) else (batch.label, False)
+    return (
+        ([each.label for each in batch], True) if isinstance(batch, list) else (batch.label, False)
+    )
 
 
 class BaseModule(Shown):
@@ -173,7 +180,9 @@ class BaseModule(Shown):
                 call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             actual_num_batch += 1
         if score_end_callback:
-            call_all(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
+            call_all(
+                score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals())
+            )
         return eval_metric.get_name_value()
 
     def _outputs(
@@ -220,7 +229,9 @@ class BaseModule(Shown):
             self.forward(DataBatch([batch]))
             return self.get_outputs()[0]
         if not isinstance(eval_data, DataIter):
-            raise MXNetValueError(f"eval_data must be of type NDArray or DataIter, got {type(eval_data).__name__}")
+            raise MXNetValueError(
+                f"eval_data must be of type NDArray or DataIter, got {type(eval_data).__name__}"
+            )
         found = []
         for outputs, _, _ in self._outputs(eval_data, num_batch, reset, sparse_row_id_fn):
             found.append([out.copy() for out in outputs])
@@ -298,7 +309,13 @@ class BaseModule(Shown):
             self._before_epoch(epoch, train_data)
             eval_metric.reset()
             eval_name_vals = self._train_epoch(
-                epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn, locals()
+                epoch,
+                train_data,
+                eval_metric,
+                batch_end_callback,
+                monitor,
+                sparse_row_id_fn,
+                locals(),
             )
             for name, value in eval_name_vals:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
@@ -346,7 +363,10 @@ class BaseModule(Shown):
             if end_of_batch:
                 eval_name_vals = eval_metric.get_global_name_value()
             if batch_end_callback is not None:
-                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, {**fit, **locals()}))
+                call_all(
+                    batch_end_callback,
+                    BatchEndParam(epoch, nbatch, eval_metric, {**fit, **locals()}),
+                )
             nbatch += 1
         return eval_name_vals
 
@@ -434,8 +454,12 @@ class BaseModule(Shown):
           ValueError: the file has other names than `arg:` and `aux:` begin.
         """
         found = nd.load(fname)
-        if not isinstance(found, dict) or any(key.partition(":")[0] not in ("arg", "aux") for key in found):
-            raise MXNetValueError(f"Invalid param file {fname}: its names begin neither with 'arg:' nor with 'aux:'")
+        if not isinstance(found, dict) or any(
+            key.partition(":")[0] not in ("arg", "aux") for key in found
+        ):
+            raise MXNetValueError(
+                f"Invalid param file {fname}: its names begin neither with 'arg:' nor with 'aux:'"
+            )
         self.set_params(*unmarked_params(found))
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
@@ -455,10 +479,14 @@ class BaseModule(Shown):
 
     # -- computations ------------------------------------------------------------------------------
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None) -> None:
+    def prepare(
+        self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None
+    ) -> None:
         """Get ready for a batch, before `forward` is called with it."""
         if sparse_row_id_fn is not None:
-            warnings.warn("sparse_row_id_fn is not invoked for BaseModule.", UserWarning, stacklevel=2)
+            warnings.warn(
+                "sparse_row_id_fn is not invoked for BaseModule.", UserWarning, stacklevel=2
+            )
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs for a batch; in training mode if `is_train`, or if None and bound for training."""
@@ -524,7 +552,9 @@ class SymbolicModule(BaseModule):
     def _behind(self) -> Any:
         raise self._missing("_behind")
 
-    def _set_some(self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool) -> None:
+    def _set_some(
+        self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool
+    ) -> None:
         raise self._missing("_set_some")
 
     def set_params(
@@ -535,7 +565,10 @@ class SymbolicModule(BaseModule):
             self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
         if self.params_initialized and not force_init:
-            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
+            warnings.warn(
+                "Parameters already initialized and force_init=False. set_params call ignored.",
+                stacklevel=2,
+            )
             return
         self._set_some(arg_params, aux_params, force_init, allow_extra)
         self._params_dirty = True

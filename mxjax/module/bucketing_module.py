@@ -75,7 +75,9 @@ class BucketingModule(SymbolicModule):
     _compression_params = property(lambda self: self._options["compression_params"])
 
     def _call_sym_gen(self, key: Any) -> tuple[Any, Any, Any]:
-        with NameManager():  # names that begin anew, so that the buckets' parameters have the same ones
+        with (
+            NameManager()
+        ):  # names that begin anew, so that the buckets' parameters have the same ones
             return self._sym_gen(key)
 
     def _make(self, key: Any) -> Module:
@@ -89,7 +91,11 @@ class BucketingModule(SymbolicModule):
 
     @property
     def data_names(self) -> Any:
-        return self._curr_module.data_names if self.binded else self._call_sym_gen(self._default_bucket_key)[1]
+        return (
+            self._curr_module.data_names
+            if self.binded
+            else self._call_sym_gen(self._default_bucket_key)[1]
+        )
 
     @property
     def output_names(self) -> Any:
@@ -137,7 +143,9 @@ class BucketingModule(SymbolicModule):
     def _behind(self) -> Any:
         return self._curr_module
 
-    def _set_some(self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool) -> None:
+    def _set_some(
+        self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool
+    ) -> None:
         self._curr_module.set_params(arg_params, aux_params, True, force_init, allow_extra)
 
     def init_params(
@@ -147,7 +155,9 @@ class BucketingModule(SymbolicModule):
         if self.params_initialized and not force_init:
             return
         require(self.binded, "call bind before initializing the parameters")
-        self._curr_module.init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra)
+        self._curr_module.init_params(
+            initializer, arg_params, aux_params, allow_missing, force_init, allow_extra
+        )
         self._params_dirty = False
         self.params_initialized = True
 
@@ -158,7 +168,11 @@ class BucketingModule(SymbolicModule):
         force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write",
     ) -> None:  # fmt: skip
         """Bind the default bucket; the others are bound when they come."""
-        params = self.get_params() if self.params_initialized and (force_rebind or not self.binded) else None
+        params = (
+            self.get_params()
+            if self.params_initialized and (force_rebind or not self.binded)
+            else None
+        )
         if force_rebind:
             self._reset_bind()
         if self.binded:
@@ -202,7 +216,9 @@ class BucketingModule(SymbolicModule):
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
             return
-        self._curr_module.init_optimizer(kvstore, optimizer, optimizer_params, force_init=force_init)
+        self._curr_module.init_optimizer(
+            kvstore, optimizer, optimizer_params, force_init=force_init
+        )
         for module in self._buckets.values():
             if module is not self._curr_module:
                 module.borrow_optimizer(self._curr_module)
@@ -216,7 +232,9 @@ class BucketingModule(SymbolicModule):
 
     # -- computations ------------------------------------------------------------------------------
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None) -> None:
+    def prepare(
+        self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None
+    ) -> None:
         """Bind the batch's bucket, if it is new."""
         self._ready()
         before = self._curr_bucket_key
@@ -263,7 +281,9 @@ class BucketingModule(SymbolicModule):
         keys = [int(key) for key in nd.load(f"{prefix}.buckets")[0].asnumpy()]
         symbols = {key: load_symbol(f"{prefix}-{key}-symbol.json") for key in keys}
         arg_params, aux_params = load_params(prefix, epoch)
-        return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, arg_params, aux_params, **kwargs)
+        return BucketingModule.load_dict(
+            symbols, sym_gen, default_bucket_key, arg_params, aux_params, **kwargs
+        )
 
     @staticmethod
     def load_dict(

@@ -37,7 +37,9 @@ def split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[
     ends = np.minimum(np.cumsum(sizes), batch_size).tolist()
     slices = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
     if any(each.start >= each.stop for each in slices):
-        raise MXNetValueError(f"Too many slices. Some splits are empty: {batch_size} samples for {len(slices)} devices")
+        raise MXNetValueError(
+            f"Too many slices. Some splits are empty: {batch_size} samples for {len(slices)} devices"
+        )
     return slices
 
 
@@ -58,7 +60,9 @@ def merge(outputs: Sequence[Sequence[Any]], axes: Sequence[int]) -> list[Any]:
             joined.append(tensors[0])
         else:
             here = tensors[0].context
-            joined.append(nd.concatenate([tensor.as_in_context(here) for tensor in tensors], axis=axis))
+            joined.append(
+                nd.concatenate([tensor.as_in_context(here) for tensor in tensors], axis=axis)
+            )
     return joined
 
 
@@ -67,7 +71,9 @@ def _groups_of(group2ctxs: Any, count: int) -> list[Any]:
     if group2ctxs is None:
         return [None] * count
     if isinstance(group2ctxs, list):
-        require(len(group2ctxs) == count, f"group2ctxs must have an entry for each of {count} devices")
+        require(
+            len(group2ctxs) == count, f"group2ctxs must have an entry for each of {count} devices"
+        )
         return group2ctxs
     if not isinstance(group2ctxs, Mapping):
         raise MXNetAssertionError(
@@ -130,7 +136,9 @@ class DataParallelExecutorGroup:
         self.output_layouts = [DataDesc.get_batch_axis(layout) for layout in layouts]
         data_shapes = as_descs(data_shapes)
         label_shapes = None if label_shapes is None else as_descs(label_shapes)
-        self.grad_req = self._requests(grad_req if for_training else "null", [desc.name for desc in data_shapes])
+        self.grad_req = self._requests(
+            grad_req if for_training else "null", [desc.name for desc in data_shapes]
+        )
         self.batch_size: int = 0
         self.slices: list[slice] = []
         self.execs: list[Any] = []
@@ -143,10 +151,15 @@ class DataParallelExecutorGroup:
     def _requests(self, grad_req: Any, data_names: Sequence[str]) -> dict[str, str]:
         """What becomes of each argument's gradient."""
         if isinstance(grad_req, list | tuple):
-            require(len(grad_req) == len(self.arg_names), f"grad_req must have {len(self.arg_names)} entries")
+            require(
+                len(grad_req) == len(self.arg_names),
+                f"grad_req must have {len(self.arg_names)} entries",
+            )
             return dict(zip(self.arg_names, grad_req, strict=True))
         if not isinstance(grad_req, str | dict):
-            raise MXNetValueError(f"grad_req must be one of str, list, tuple, or dict, got {type(grad_req).__name__}")
+            raise MXNetValueError(
+                f"grad_req must be one of str, list, tuple, or dict, got {type(grad_req).__name__}"
+            )
         usual = grad_req if isinstance(grad_req, str) else "write"
         found = dict.fromkeys(self.arg_names, "null")
         for name in self.arg_names:
@@ -186,7 +199,9 @@ class DataParallelExecutorGroup:
         self.batch_size = 0
         self.data_layouts = self.decide_slices(data_shapes)
         self.label_layouts = self.decide_slices(label_shapes) if label_shapes else []
-        key = tuple((desc.name, tuple(desc.shape)) for desc in [*data_shapes, *(label_shapes or ())])
+        key = tuple(
+            (desc.name, tuple(desc.shape)) for desc in [*data_shapes, *(label_shapes or ())]
+        )
         if reshape and key in self._shapes:
             self.execs = self._shapes[key]
         else:
@@ -194,7 +209,9 @@ class DataParallelExecutorGroup:
                 self._bind(place, data_shapes, label_shapes or [], shared_group, reshape)
                 for place in range(len(self.contexts))
             ]
-            if len(self._shapes) > SHAPES_KEPT:  # the oldest but the first, which the others are made from
+            if (
+                len(self._shapes) > SHAPES_KEPT
+            ):  # the oldest but the first, which the others are made from
                 del self._shapes[list(self._shapes)[1]]
             self._shapes[key] = self.execs
         self.data_shapes = data_shapes
@@ -212,7 +229,9 @@ class DataParallelExecutorGroup:
             found.append(DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout))
         return found
 
-    def _bind(self, place: int, data_shapes: Any, label_shapes: Any, shared_group: Any, reshape: bool) -> Any:
+    def _bind(
+        self, place: int, data_shapes: Any, label_shapes: Any, shared_group: Any, reshape: bool
+    ) -> Any:
         descs = [
             *self._sliced(data_shapes, place, self.data_layouts),
             *self._sliced(label_shapes, place, self.label_layouts),
@@ -249,7 +268,9 @@ class DataParallelExecutorGroup:
             self.grad_arrays = [self._of_all(name, "grad_dict") for name in self.param_names]
         if self.inputs_need_grad:
             self.input_grad_arrays = [
-                self._of_all(name, "grad_dict") for name in self.data_names if name in self.arg_names
+                self._of_all(name, "grad_dict")
+                for name in self.data_names
+                if name in self.arg_names
             ]
 
     def _targets(self, name: str) -> list[tuple[slice, Any]] | None:
@@ -290,7 +311,11 @@ class DataParallelExecutorGroup:
             if on_devices is None:
                 continue
             for place, (where, target) in enumerate(on_devices):
-                part = source[place] if isinstance(source, list | tuple) else part_of(source, where, axis)
+                part = (
+                    source[place]
+                    if isinstance(source, list | tuple)
+                    else part_of(source, where, axis)
+                )
                 if not isinstance(part, NDArray):
                     part = nd.array(part, dtype=target.dtype)
                 part.copyto(target)
@@ -298,8 +323,12 @@ class DataParallelExecutorGroup:
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Copy a batch, or a batch for each device, to the devices and compute the outputs."""
         if isinstance(data_batch, list):
-            data: list[Any] = [list(parts) for parts in zip(*[b.data for b in data_batch], strict=True)]
-            label: Any = [list(parts) for parts in zip(*[_labels(b) for b in data_batch], strict=True)]
+            data: list[Any] = [
+                list(parts) for parts in zip(*[b.data for b in data_batch], strict=True)
+            ]
+            label: Any = [
+                list(parts) for parts in zip(*[_labels(b) for b in data_batch], strict=True)
+            ]
         else:
             data, label = data_batch.data, _labels(data_batch)
         self._load(data, self.data_arrays, self.data_layouts)
@@ -329,7 +358,10 @@ class DataParallelExecutorGroup:
         shapes = {name: array.shape for name, array in first.arg_dict.items() if name in names}
         found = []
         for name, shape, axis in zip(
-            self.output_names, self.symbol.infer_shape(**shapes)[1], self.output_layouts, strict=True
+            self.output_names,
+            self.symbol.infer_shape(**shapes)[1],
+            self.output_layouts,
+            strict=True,
         ):
             lengths = list(shape)
             if axis >= 0 and lengths:
@@ -337,7 +369,9 @@ class DataParallelExecutorGroup:
             found.append((name, tuple(lengths)))
         return found
 
-    def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
+    def get_outputs(
+        self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
+    ) -> list[Any]:
         """The outputs `begin` to `end`; joined, or a list of each device's."""
         end = self.num_outputs if end is None else end
         outputs = [[each.outputs[place] for each in self.execs] for place in range(begin, end)]
@@ -346,7 +380,11 @@ class DataParallelExecutorGroup:
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """The gradients of the data; joined, or a list of each device's."""
         require(self.inputs_need_grad, "bind with inputs_need_grad=True")
-        return merge(self.input_grad_arrays, self.data_layouts) if merge_multi_context else self.input_grad_arrays
+        return (
+            merge(self.input_grad_arrays, self.data_layouts)
+            if merge_multi_context
+            else self.input_grad_arrays
+        )
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """The states, for each a list of each device's."""
@@ -355,7 +393,10 @@ class DataParallelExecutorGroup:
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the states: from lists of each device's arrays, or all to a number."""
-        require((states is None) != (value is None), "Exactly one of states and value must be specified.")
+        require(
+            (states is None) != (value is None),
+            "Exactly one of states and value must be specified.",
+        )
         for place, on_devices in enumerate(self.state_arrays):
             for device, target in enumerate(on_devices):
                 if states is None:
@@ -373,7 +414,10 @@ class DataParallelExecutorGroup:
             if pre_sliced:
                 mine = labels[place]
             else:
-                mine = [part_of(label, where, axis) for label, axis in zip(labels, self.label_layouts, strict=False)]
+                mine = [
+                    part_of(label, where, axis)
+                    for label, axis in zip(labels, self.label_layouts, strict=False)
+                ]
             named = OrderedDict(zip(self.label_names, mine, strict=False))
             outputs = OrderedDict(zip(self.output_names, each.outputs, strict=True))
             eval_metric.update_dict(named, outputs)

@@ -33,7 +33,10 @@ _LOG = LogValidationMetricsCallback()
 
 def check_arguments(symbol: Any) -> None:
     """Raise where two variables of a symbol have one name."""
-    for names, kind in ((symbol.list_arguments(), "argument"), (symbol.list_auxiliary_states(), "auxiliary param")):
+    for names, kind in (
+        (symbol.list_arguments(), "argument"),
+        (symbol.list_auxiliary_states(), "auxiliary param"),
+    ):
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise MXNetValueError(
@@ -70,13 +73,18 @@ class FeedForward:
         )  # fmt: skip
         self.symbol: Any = symbol if isinstance(symbol, Symbol) else None
         self.sym_gen: Callable[[Any], Any] | None = None if self.symbol is not None else symbol
-        require(self.symbol is not None or callable(symbol), "symbol must be a symbol, or a function that makes one")
+        require(
+            self.symbol is not None or callable(symbol),
+            "symbol must be a symbol, or a function that makes one",
+        )
         self.arg_params = arg_params
         self.aux_params = aux_params
         self.allow_extra_params = allow_extra_params
         if self.symbol is not None:
             self._check_arguments()
-        self.ctx = [current_device()] if ctx is None else [ctx] if isinstance(ctx, Device) else list(ctx)
+        self.ctx = (
+            [current_device()] if ctx is None else [ctx] if isinstance(ctx, Device) else list(ctx)
+        )
         self.num_epoch = num_epoch
         self.epoch_size = epoch_size
         self.kwargs = dict(kwargs)
@@ -99,7 +107,9 @@ class FeedForward:
             for which in ("arg_params", "aux_params"):
                 given = getattr(self, which)
                 if given:
-                    setattr(self, which, {name: value for name, value in given.items() if name in names})
+                    setattr(
+                        self, which, {name: value for name, value in given.items() if name in names}
+                    )
 
     # -- iterators ---------------------------------------------------------------------------------
 
@@ -107,21 +117,31 @@ class FeedForward:
         if isinstance(X, DataIter):
             return X
         if not isinstance(X, np.ndarray | NDArray):
-            raise MXNetTypeError(f"X must be DataIter, NDArray or numpy.ndarray, got {type(X).__name__}")
+            raise MXNetTypeError(
+                f"X must be DataIter, NDArray or numpy.ndarray, got {type(X).__name__}"
+            )
         if y is None:
             if is_train:
                 raise MXNetValueError("y must be specified when X is numpy.ndarray")
             y = np.zeros(X.shape[0])
         if not isinstance(y, np.ndarray | NDArray):
-            raise MXNetTypeError(f"y must be ndarray when X is numpy.ndarray, got {type(y).__name__}")
+            raise MXNetTypeError(
+                f"y must be ndarray when X is numpy.ndarray, got {type(y).__name__}"
+            )
         if X.shape[0] != y.shape[0]:
-            raise MXNetValueError(f"The numbers of data points and labels not equal: {X.shape[0]} and {y.shape[0]}")
+            raise MXNetValueError(
+                f"The numbers of data points and labels not equal: {X.shape[0]} and {y.shape[0]}"
+            )
         if y.ndim == 2 and y.shape[1] == 1:
             y = y.reshape((-1,))
         if y.ndim != 1:
-            raise MXNetValueError(f"Label must be 1D or 2D (with 2nd dimension being 1), got {y.shape}")
+            raise MXNetValueError(
+                f"Label must be 1D or 2D (with 2nd dimension being 1), got {y.shape}"
+            )
         size = min(X.shape[0], self.numpy_batch_size)
-        return NDArrayIter(X, y, size, shuffle=is_train, last_batch_handle="roll_over" if is_train else "pad")
+        return NDArrayIter(
+            X, y, size, shuffle=is_train, last_batch_handle="roll_over" if is_train else "pad"
+        )
 
     def _init_eval_iter(self, eval_data: Any) -> Any:
         if eval_data is None or isinstance(eval_data, DataIter):
@@ -140,12 +160,16 @@ class FeedForward:
 
     # -- parameters --------------------------------------------------------------------------------
 
-    def _init_params(self, inputs: Any, overwrite: bool = False) -> tuple[list[str], list[str], list[str]]:
+    def _init_params(
+        self, inputs: Any, overwrite: bool = False
+    ) -> tuple[list[str], list[str], list[str]]:
         """Make the parameters for inputs of these shapes, from those that are given and by the initializer."""
         descs = as_descs(inputs)
         shapes = {desc.name: desc.shape for desc in descs}
         arg_shapes, _, aux_shapes = self.symbol.infer_shape(**shapes)
-        arg_dtypes, _, aux_dtypes = self.symbol.infer_type(**{desc.name: desc.dtype for desc in descs})
+        arg_dtypes, _, aux_dtypes = self.symbol.infer_type(
+            **{desc.name: desc.dtype for desc in descs}
+        )
         arg_names, aux_names = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
         made: list[dict[str, Any]] = []
         for names, lengths, dtypes, given in (
@@ -175,7 +199,9 @@ class FeedForward:
             return Module(self.symbol, data_names, label_names, context=self.ctx)
         sym_gen = self.sym_gen
         return BucketingModule(
-            lambda key: (sym_gen(key), data_names, label_names), data.default_bucket_key, context=self.ctx
+            lambda key: (sym_gen(key), data_names, label_names),
+            data.default_bucket_key,
+            context=self.ctx,
         )
 
     def fit(
@@ -212,7 +238,9 @@ class FeedForward:
             module.install_monitor(monitor)
         optimizer = self.optimizer
         if not isinstance(optimizer, opt.Optimizer | str):
-            raise MXNetTypeError(f"optimizer must be a name or an optimizer, got {type(optimizer).__name__}")
+            raise MXNetTypeError(
+                f"optimizer must be a name or an optimizer, got {type(optimizer).__name__}"
+            )
         module.init_optimizer(kvstore, optimizer, self.kwargs)
         data.reset()
         for epoch in range(self.begin_epoch, self.num_epoch or 0):
@@ -231,7 +259,14 @@ class FeedForward:
                 eval_iter.reset()
 
     def _train_epoch(
-        self, module: Any, data: Any, epoch: int, eval_metric: Any, batch_end_callback: Any, monitor: Any, logger: Any
+        self,
+        module: Any,
+        data: Any,
+        epoch: int,
+        eval_metric: Any,
+        batch_end_callback: Any,
+        monitor: Any,
+        logger: Any,
     ) -> None:
         """An epoch: until the iterator ends or, where `epoch_size` is given, after so many batches."""
         nbatch = 0
@@ -248,7 +283,9 @@ class FeedForward:
                     monitor.toc_print()
                 nbatch += 1
                 if batch_end_callback is not None:
-                    call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+                    call_all(
+                        batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals())
+                    )
                 if self.epoch_size is not None and nbatch >= self.epoch_size:
                     ended = False  # the next epoch goes on from here
                     break
@@ -269,9 +306,13 @@ class FeedForward:
             self._pred_exec.arg_dict[name].shape == shape for name, shape in shapes.items()
         ):
             return
-        dtypes = {name: value.dtype for name, value in (self.arg_params or {}).items() if name in known}
+        dtypes = {
+            name: value.dtype for name, value in (self.arg_params or {}).items() if name in known
+        }
         dtypes.update({desc.name: desc.dtype for desc in descs})
-        self._pred_exec = self.symbol.simple_bind(self.ctx[0], grad_req="null", type_dict=dtypes, **shapes)
+        self._pred_exec = self.symbol.simple_bind(
+            self.ctx[0], grad_req="null", type_dict=dtypes, **shapes
+        )
         self._pred_exec.copy_params_from(self.arg_params, self.aux_params, allow_extra_params=True)
 
     def _run(self, X: Any, num_batch: int | None, reset: bool) -> Any:  # noqa: N803
@@ -289,7 +330,11 @@ class FeedForward:
             yield number, batch
 
     def predict(
-        self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True  # noqa: N803
+        self,
+        X: Any,
+        num_batch: int | None = None,
+        return_data: bool = False,
+        reset: bool = True,  # noqa: N803
     ) -> Any:
         """The outputs as NumPy arrays: one, or a list of several.
 
@@ -303,7 +348,9 @@ class FeedForward:
         parts: list[list[list[np.ndarray]]] = [[], [], []]
         for _, batch in self._run(X, num_batch, reset):
             size = X.batch_size - (batch.pad or 0)
-            kinds = [self._pred_exec.outputs, batch.data, batch.label or []][: 3 if return_data else 1]
+            kinds = [self._pred_exec.outputs, batch.data, batch.label or []][
+                : 3 if return_data else 1
+            ]
             for found, arrays in zip(parts, kinds, strict=False):
                 found.append([array[0:size].asnumpy() for array in arrays])
         joined = [[np.concatenate(some) for some in zip(*found, strict=True)] for found in parts]
@@ -333,7 +380,12 @@ class FeedForward:
         require(epoch is not None, "epoch must be given, here or as num_epoch")
         assert epoch is not None
         save_checkpoint(
-            prefix, epoch, self.symbol, self.arg_params or {}, self.aux_params or {}, remove_amp_cast=remove_amp_cast
+            prefix,
+            epoch,
+            self.symbol,
+            self.arg_params or {},
+            self.aux_params or {},
+            remove_amp_cast=remove_amp_cast,
         )
 
     @staticmethod
@@ -341,7 +393,12 @@ class FeedForward:
         """The model of a checkpoint, which training goes on from; `kwargs` are further arguments of `FeedForward`."""
         symbol, arg_params, aux_params = load_checkpoint(prefix, epoch)
         return FeedForward(
-            symbol, ctx=ctx, arg_params=arg_params, aux_params=aux_params, begin_epoch=epoch, **kwargs
+            symbol,
+            ctx=ctx,
+            arg_params=arg_params,
+            aux_params=aux_params,
+            begin_epoch=epoch,
+            **kwargs,
         )
 
     @staticmethod

@@ -68,13 +68,23 @@ class Module(SymbolicModule):
         super().__init__(logger=logger)
         context = current_device() if context is None else context
         self._context = [context] if isinstance(context, Device) else list(context)
-        self._work_load_list = [1] * len(self._context) if work_load_list is None else list(work_load_list)
-        require(len(self._work_load_list) == len(self._context), "work_load_list needs a share for each device")
+        self._work_load_list = (
+            [1] * len(self._context) if work_load_list is None else list(work_load_list)
+        )
+        require(
+            len(self._work_load_list) == len(self._context),
+            "work_load_list needs a share for each device",
+        )
         self._group2ctxs = group2ctxs
         self._symbol = symbol
         self._data_names, self._label_names = _all_of(data_names), _all_of(label_names)
-        self._state_names, self._fixed_param_names = _all_of(state_names), _all_of(fixed_param_names)
-        check_all_names(symbol, self._data_names, self._label_names, self._state_names, self._fixed_param_names)
+        self._state_names, self._fixed_param_names = (
+            _all_of(state_names),
+            _all_of(fixed_param_names),
+        )
+        check_all_names(
+            symbol, self._data_names, self._label_names, self._state_names, self._fixed_param_names
+        )
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
@@ -111,7 +121,11 @@ class Module(SymbolicModule):
         return module
 
     def save_checkpoint(
-        self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
+        self,
+        prefix: str,
+        epoch: int,
+        save_optimizer_states: bool = False,
+        remove_amp_cast: bool = True,
     ) -> None:
         """Write the symbol, the parameters and, if asked, the optimizer's states (`prefix-0001.states`)."""
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
@@ -201,7 +215,8 @@ class Module(SymbolicModule):
     ) -> None:  # fmt: skip
         if self.params_initialized and not force_init:
             warnings.warn(
-                "Parameters already initialized and force_init=False. init_params call ignored.", stacklevel=2
+                "Parameters already initialized and force_init=False. init_params call ignored.",
+                stacklevel=2,
             )
             return
         require(self.binded, "call bind before initializing the parameters")
@@ -212,19 +227,27 @@ class Module(SymbolicModule):
                 for name, array in sorted(mine.items()):
                     if given is not None and name in given:
                         if given[name] is not array:
-                            given[name].astype(array.dtype).as_in_context(array.context).copyto(array)
+                            given[name].astype(array.dtype).as_in_context(array.context).copyto(
+                                array
+                            )
                         continue
                     if given is not None and not allow_missing:
-                        raise MXNetError(f"{name} is not presented: give its value, or allow_missing=True")
+                        raise MXNetError(
+                            f"{name} is not presented: give its value, or allow_missing=True"
+                        )
                     if initializer is not None:
                         initializer(InitDesc(name, attributes.get(name)), array)
                     elif given is None:
-                        raise MXNetError(f"{name} has no value: give arg_params and aux_params, or an initializer")
+                        raise MXNetError(
+                            f"{name} has no value: give arg_params and aux_params, or an initializer"
+                        )
         self.params_initialized = True
         self._params_dirty = False
         self._to_devices(self._arg_params, self._aux_params, allow_extra)
 
-    def _to_devices(self, arg_params: Params, aux_params: Params, allow_extra: bool = False) -> None:
+    def _to_devices(
+        self, arg_params: Params, aux_params: Params, allow_extra: bool = False
+    ) -> None:
         """Copy parameters to the devices; what that records is no part of the first step."""
         self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         flush_thread()
@@ -233,7 +256,9 @@ class Module(SymbolicModule):
     def _behind(self) -> Any:
         return self._exec_group
 
-    def _set_some(self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool) -> None:
+    def _set_some(
+        self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool
+    ) -> None:
         self._to_devices(arg_params, aux_params, allow_extra)
 
     # -- set-up ------------------------------------------------------------------------------------
@@ -259,11 +284,16 @@ class Module(SymbolicModule):
         shared_group = None
         if shared_module is not None:
             require(
-                isinstance(shared_module, Module) and shared_module.binded and shared_module.params_initialized,
+                isinstance(shared_module, Module)
+                and shared_module.binded
+                and shared_module.params_initialized,
                 "shared_module must be a Module that is bound and has its parameters initialized",
             )
             shared_group = shared_module._exec_group
-            require(len(shared_group.execs) >= len(self._context), "shared_module is bound on too few devices")
+            require(
+                len(shared_group.execs) >= len(self._context),
+                "shared_module is bound on too few devices",
+            )
         with apart():
             self._exec_group = DataParallelExecutorGroup(
                 self._symbol, self._context, self._work_load_list, self._data_shapes, self._label_shapes,
@@ -274,7 +304,10 @@ class Module(SymbolicModule):
         self.binded = True
         if shared_module is not None:
             self.params_initialized = True
-            self._arg_params, self._aux_params = shared_module._arg_params, shared_module._aux_params
+            self._arg_params, self._aux_params = (
+                shared_module._arg_params,
+                shared_module._aux_params,
+            )
             if shared_module.optimizer_initialized:
                 self.borrow_optimizer(shared_module)
         elif self.params_initialized:
@@ -402,7 +435,9 @@ class Module(SymbolicModule):
         self._params_dirty = True
         group = self._exec_group
         updater = None if self._update_on_kvstore else self._updater
-        steps.update(group.param_arrays, group.grad_arrays, group.param_names, updater, self._kvstore)
+        steps.update(
+            group.param_arrays, group.grad_arrays, group.param_names, updater, self._kvstore
+        )
         # What comes before the next forward, the metric, runs with the step.
         self._open_step = True
 
@@ -417,13 +452,16 @@ class Module(SymbolicModule):
         require(self.binded, "call bind before")
         self._exec_group.install_monitor(mon)
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None) -> None:
+    def prepare(
+        self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None
+    ) -> None:
         require(self.binded, "call bind before")
         if sparse_row_id_fn is None:
             return
         if self._kvstore is None or not self._update_on_kvstore:
             warnings.warn(
-                "Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.", stacklevel=2
+                "Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.",
+                stacklevel=2,
             )
             return
         rows = sparse_row_id_fn(data_batch)
@@ -433,7 +471,9 @@ class Module(SymbolicModule):
             arrays = self._exec_group.param_arrays[place]
             if arrays[0].stype != "row_sparse":
                 warnings.warn(
-                    f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.", UserWarning, stacklevel=2
+                    f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.",
+                    UserWarning,
+                    stacklevel=2,
                 )
             else:
                 self._kvstore.row_sparse_pull(name, arrays, row_ids=row_ids, priority=-place)

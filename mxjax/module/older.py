@@ -168,7 +168,9 @@ def _bind_exec(
     """
     names = sym.list_arguments()
     shapes, _, state_shapes = sym.infer_shape(**input_shapes)
-    types, _, state_types = sym.infer_type(**(input_types or dict.fromkeys(input_shapes, np.float32)))
+    types, _, state_types = sym.infer_type(
+        **(input_types or dict.fromkeys(input_shapes, np.float32))
+    )
     if isinstance(need_grad, bool):
         need_grad = set(names) - set(input_shapes) if need_grad else set()
     elif not isinstance(need_grad, set):
@@ -222,10 +224,19 @@ def _train_multi_device(
     else:
         updater = get_updater(optimizer)
     if kvstore:
-        _initialize_kvstore(kvstore, manager.param_arrays, arg_params, manager.execgrp.param_names, update_on_kvstore)
+        _initialize_kvstore(
+            kvstore,
+            manager.param_arrays,
+            arg_params,
+            manager.execgrp.param_names,
+            update_on_kvstore,
+        )
 
     def told(callback: Any, epoch: int, batch: int, where: dict[str, Any]) -> None:
-        _multiple_callbacks(callback, BatchEndParam(epoch=epoch, nbatch=batch, eval_metric=eval_metric, locals=where))
+        _multiple_callbacks(
+            callback,
+            BatchEndParam(epoch=epoch, nbatch=batch, eval_metric=eval_metric, locals=where),
+        )
 
     train_data.reset()
     for epoch in range(begin_epoch, end_epoch):
@@ -241,7 +252,9 @@ def _train_multi_device(
                 manager.backward()
                 names = manager.curr_execgrp.param_names
                 if update_on_kvstore:
-                    _update_params_on_kvstore(manager.param_arrays, manager.grad_arrays, kvstore, names)
+                    _update_params_on_kvstore(
+                        manager.param_arrays, manager.grad_arrays, kvstore, names
+                    )
                 else:
                     _update_params(
                         manager.param_arrays, manager.grad_arrays, updater, len(ctx), kvstore, names

@@ -94,7 +94,9 @@ class PythonModule(BaseModule):
         require(given == self._data_names, f"the data must be {self._data_names}, got {given}")
         if label_shapes is not None:
             given = [each[0] for each in label_shapes]
-            require(given == self._label_names, f"the labels must be {self._label_names}, got {given}")
+            require(
+                given == self._label_names, f"the labels must be {self._label_names}, got {given}"
+            )
         self.for_training = for_training
         self.inputs_need_grad = inputs_need_grad
         self._data_shapes = data_shapes
@@ -130,8 +132,13 @@ class PythonLossModule(PythonModule):
         grad_func: Callable[[Any, Any], Any] | None = None,
     ):  # fmt: skip
         super().__init__(data_names, label_names, [f"{name}_output"], logger=logger)
-        require(len(data_names) == 1 and len(label_names) == 1, "a loss has one input and one label")
-        require(grad_func is None or callable(grad_func), "grad_func must be a function of input and label")
+        require(
+            len(data_names) == 1 and len(label_names) == 1, "a loss has one input and one label"
+        )
+        require(
+            grad_func is None or callable(grad_func),
+            "grad_func must be a function of input and label",
+        )
         self._name = name
         self._scores: Any = None
         self._labels: Any = None
@@ -158,7 +165,9 @@ class PythonLossModule(PythonModule):
     def _backward_impl(self) -> None:
         """Set `_scores_grad`, the gradient of `_scores`."""
         if self._grad_func is None:
-            raise MXNetNotImplementedError(f"give grad_func, or define _backward_impl in {type(self).__name__}")
+            raise MXNetNotImplementedError(
+                f"give grad_func, or define _backward_impl in {type(self).__name__}"
+            )
         grad = self._grad_func(self._scores, self._labels)
         self._scores_grad = grad if isinstance(grad, NDArray) else nd.array(grad)
 
@@ -172,4 +181,6 @@ class PythonLossModule(PythonModule):
         Raises:
           NotImplementedError: always.
         """
-        raise MXNetNotImplementedError(f"{type(self).__name__} has no executor that a monitor could look at")
+        raise MXNetNotImplementedError(
+            f"{type(self).__name__} has no executor that a monitor could look at"
+        )

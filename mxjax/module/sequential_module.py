@@ -129,9 +129,12 @@ class SequentialModule(BaseModule):
             if self._metas[place].get(self.META_AUTO_WIRING):
                 names = module.data_names
                 require(
-                    len(names) == len(data_shapes), f"{len(data_shapes)} outputs for the data {names} of layer {place}"
+                    len(names) == len(data_shapes),
+                    f"{len(data_shapes)} outputs for the data {names} of layer {place}",
                 )
-                data_shapes = [(name, each[1]) for name, each in zip(names, data_shapes, strict=True)]
+                data_shapes = [
+                    (name, each[1]) for name, each in zip(names, data_shapes, strict=True)
+                ]
             module.bind(
                 data_shapes=data_shapes, label_shapes=label_shapes if takers[place] else None,
                 for_training=for_training, inputs_need_grad=bool(inputs_need_grad or (for_training and place)),
@@ -149,7 +152,10 @@ class SequentialModule(BaseModule):
             return
         for module in self._modules:
             module.init_optimizer(
-                kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params, force_init=force_init
+                kvstore=kvstore,
+                optimizer=optimizer,
+                optimizer_params=optimizer_params,
+                force_init=force_init,
             )
         self.optimizer_initialized = True
 
@@ -165,7 +171,9 @@ class SequentialModule(BaseModule):
             batch.data = module.get_outputs()
             if hasattr(batch, "provide_data"):
                 names = [each[0] for each in module.output_shapes]
-                batch.provide_data = [(name, x.shape) for name, x in zip(names, batch.data, strict=True)]
+                batch.provide_data = [
+                    (name, x.shape) for name, x in zip(names, batch.data, strict=True)
+                ]
 
     def backward(self, out_grads: Any = None) -> None:
         self._ready()

@@ -71,7 +71,11 @@ def initialize_kvstore(
 
 
 def update(
-    weights: Sequence[Sequence[Any]], grads: Sequence[Sequence[Any]], names: Sequence[str], updater: Any, kvstore: Any
+    weights: Sequence[Sequence[Any]],
+    grads: Sequence[Sequence[Any]],
+    names: Sequence[str],
+    updater: Any,
+    kvstore: Any,
 ) -> None:
     """Sum the gradients over the devices, and update the weights: on the store where `updater` is None.
 
@@ -81,11 +85,15 @@ def update(
     if kvstore is not None:
         keys = [names[i] for i in trained]
         summed = [list(grads[i]) for i in trained]
-        kvstore.pushpull_all(keys, summed, [list(weights[i]) for i in trained] if updater is None else summed)
+        kvstore.pushpull_all(
+            keys, summed, [list(weights[i]) for i in trained] if updater is None else summed
+        )
     if updater is None:
         return
     for place in range(len(weights[0]) if weights else 0):
-        for own in by_device([(i * len(weights[0]) + place, grads[i][place], weights[i][place]) for i in trained]):
+        for own in by_device(
+            [(i * len(weights[0]) + place, grads[i][place], weights[i][place]) for i in trained]
+        ):
             updater(*map(list, zip(*own, strict=True)))
 
 

@@ -33,13 +33,17 @@ def _host(name: str, graph: Any) -> _Graph:
         raise errors.MXNetTypeError(
             f"{name} takes a graph as a csr matrix (mx.nd.sparse.csr_matrix), got {type(graph).__name__}"
         )
-    return _Graph(graph.data.asnumpy(), graph.indices.asnumpy(), graph.indptr.asnumpy(), graph.shape)
+    return _Graph(
+        graph.data.asnumpy(), graph.indices.asnumpy(), graph.indptr.asnumpy(), graph.shape
+    )
 
 
 def _numbers(name: str, vertices: Any, count: int) -> np.ndarray:
     found: np.ndarray = vertices.asnumpy().astype(np.int64)
     if found.size and not (found.min() >= 0 and found.max() < count):
-        raise errors.MXNetIndexError(f"{name}: a vertex outside of 0 ... {count - 1} in {found.tolist()}")
+        raise errors.MXNetIndexError(
+            f"{name}: a vertex outside of 0 ... {count - 1} in {found.tolist()}"
+        )
     return found
 
 
@@ -100,7 +104,9 @@ def _induced(graph: _Graph, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return np.concatenate(data), np.concatenate(indices), np.asarray(ends)
 
 
-def dgl_subgraph(graph: Any, *vertices: Any, return_mapping: bool, num_args: int | None = None, **kwargs: Any) -> Any:
+def dgl_subgraph(
+    graph: Any, *vertices: Any, return_mapping: bool, num_args: int | None = None, **kwargs: Any
+) -> Any:
     """The graphs between the vertices of each array, sorted ones, whose edges are numbered anew.
 
     Args:
@@ -123,7 +129,11 @@ def dgl_subgraph(graph: Any, *vertices: Any, return_mapping: bool, num_args: int
 
 
 def dgl_graph_compact(
-    *graph_data: Any, graph_sizes: Any, return_mapping: bool, num_args: int | None = None, **kwargs: Any
+    *graph_data: Any,
+    graph_sizes: Any,
+    return_mapping: bool,
+    num_args: int | None = None,
+    **kwargs: Any,
 ) -> Any:
     """Graphs of drawn neighbourhoods without the columns of vertices that were not drawn.
 
@@ -139,7 +149,9 @@ def dgl_graph_compact(
       edges' old numbers.
     """
     count = len(graph_data) // 2
-    sizes = np.asarray(getattr(graph_sizes, "asnumpy", lambda: graph_sizes)()).reshape(-1).astype(int)
+    sizes = (
+        np.asarray(getattr(graph_sizes, "asnumpy", lambda: graph_sizes)()).reshape(-1).astype(int)
+    )
     if len(graph_data) != 2 * count or len(sizes) != count:
         raise errors.MXNetValueError(
             "dgl_graph_compact takes as many graphs as arrays of vertices and graph_sizes, got "
@@ -153,7 +165,9 @@ def dgl_graph_compact(
         indptr = graph.indptr[: size + 1]
         indices, data = place[graph.indices[: indptr[-1]]], graph.data[: indptr[-1]]
         if (indices < 0).any():
-            raise errors.MXNetValueError("dgl_graph_compact: an edge leads to a vertex that was not drawn")
+            raise errors.MXNetValueError(
+                "dgl_graph_compact: an edge leads to a vertex that was not drawn"
+            )
         found.append(_csr(np.arange(len(data)), indices, indptr, (size, size), np.int64))
         mappings.append(_csr(data, indices, indptr, (size, size), data.dtype))
     return _one_or_all([*found, *mappings] if return_mapping else found)
@@ -172,7 +186,9 @@ def _drawn(
 ) -> tuple[np.ndarray, np.ndarray, Any]:
     """The vertices reached from the seeds, ascending, with their distances, and the edges that were drawn."""
     if most < len(seeds):
-        raise errors.MXNetValueError(f"{name}: max_num_vertices={most} is less than the {len(seeds)} seeds")
+        raise errors.MXNetValueError(
+            f"{name}: max_num_vertices={most} is less than the {len(seeds)} seeds"
+        )
     layer = dict.fromkeys(seeds.tolist(), 0)
     queue = list(layer)
     edges: dict[int, np.ndarray] = {}
@@ -184,7 +200,11 @@ def _drawn(
             continue
         row = graph.row(u)
         columns = graph.indices[row]
-        chosen = np.arange(len(columns)) if len(columns) <= neighbours else np.sort(draw(columns, neighbours))
+        chosen = (
+            np.arange(len(columns))
+            if len(columns) <= neighbours
+            else np.sort(draw(columns, neighbours))
+        )
         edges[u] = row.start + chosen
         for v in columns[chosen].tolist():
             if v not in layer and len(queue) < most:
@@ -202,7 +222,9 @@ def _drawn(
     ends = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
     ends = np.concatenate([ends, np.full(most - len(vertices), ends[-1])])
     places = np.concatenate([none, *rows])
-    sub = _csr(graph.data[places], graph.indices[places], ends, (most, graph.shape[1]), graph.data.dtype)
+    sub = _csr(
+        graph.data[places], graph.indices[places], ends, (most, graph.shape[1]), graph.data.dtype
+    )
     return vertices, np.asarray([layer[u] for u in vertices.tolist()], np.int64), sub
 
 
@@ -234,7 +256,9 @@ def _sampled(
         graphs.append(sub)
         layers.append(nd_array(_filled(layer, most, np.int64), dtype="int64"))
         if prob is not None:
-            probabilities.append(nd_array(_filled(prob[vertices], most, prob.dtype), dtype=prob.dtype))
+            probabilities.append(
+                nd_array(_filled(prob[vertices], most, prob.dtype), dtype=prob.dtype)
+            )
     return [*ids, *graphs, *probabilities, *layers]
 
 

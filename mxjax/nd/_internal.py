@@ -14,6 +14,8 @@ def __getattr__(name: str) -> Any:
     op = None if name.startswith("__") else by_internal(name)
     if op is None:
         raise no_name(__name__, name)
-    made = function(op, name, ndarray if name.startswith(("_npi_", "_npx_", "_np_")) else NDArray, __name__)
+    made = function(
+        op, name, ndarray if name.startswith(("_npi_", "_npx_", "_np_")) else NDArray, __name__
+    )
     globals()[name] = made
     return made

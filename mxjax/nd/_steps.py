@@ -41,7 +41,9 @@ def _one(name: str, wide: bool) -> Callable[..., Any]:
         given["rescale_grad"] = _scale(given["rescale_grad"], given["weight"])
         return getattr(_internal, "_" + name)(**given, **rest)
 
-    return _named(step, name, takes, "Weight, gradient, mean, variance (and float32 copy), a scale, numbers.")
+    return _named(
+        step, name, takes, "Weight, gradient, mean, variance (and float32 copy), a scale, numbers."
+    )
 
 
 def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
@@ -49,7 +51,9 @@ def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
     size, lrs = ("size", "lrs") if scaled else ("num_tensors", "learning_rates")
     lists = ("weights", "grads", *_STATES, *["weights32"] * wide)
     after = ("rescale_grad", "lrs", "wds", "etas") if scaled else ("step_count", "lrs", "wds")
-    takes = _signature((*lists, *after), out=None, **({"name": None, size: 0} if scaled else {size: 0}))
+    takes = _signature(
+        (*lists, *after), out=None, **({"name": None, size: 0} if scaled else {size: 0})
+    )
 
     def step(*args: Any, **kwargs: Any) -> Any:
         given = takes.bind(*args, **kwargs).arguments
@@ -62,7 +66,9 @@ def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
         given[lrs] = given.pop("lrs")
         return getattr(_internal, "_" + name)(*data, **given, **rest)
 
-    return _named(step, name, takes, "The arrays and numbers are lists, of an entry for each weight.")
+    return _named(
+        step, name, takes, "The arrays and numbers are lists, of an entry for each weight."
+    )
 
 
 _WORDS = {
@@ -87,9 +93,15 @@ _WORDS = {
 }
 
 
-def _named(step: Callable[..., Any], name: str, takes: inspect.Signature, about: str) -> Callable[..., Any]:
+def _named(
+    step: Callable[..., Any], name: str, takes: inspect.Signature, about: str
+) -> Callable[..., Any]:
     step.__name__ = step.__qualname__ = name
-    one = {p: p if p in _WORDS else p.replace("s32", "32").removesuffix("s") for p in takes.parameters if p != "kwargs"}
+    one = {
+        p: p if p in _WORDS else p.replace("s32", "32").removesuffix("s")
+        for p in takes.parameters
+        if p != "kwargs"
+    }
     words = "\n".join(f"  {p}: {_WORDS[n]}" for p, n in one.items())
     step.__doc__ = f"""One step: the new weights, into ``out`` if it is given; the states change in place. {about}
 

@@ -11,10 +11,12 @@ from ..serialization import CODES, dtype_of
 _SIGNED_INT32_UPPER_LIMIT = 2**31 - 1
 
 _DTYPE_MX_TO_NP: dict[int, Any] = {-1: None} | {
-    code: dtype_of(name) if name == "bfloat16" else dtype_of(name).type for code, name in enumerate(CODES)
+    code: dtype_of(name) if name == "bfloat16" else dtype_of(name).type
+    for code, name in enumerate(CODES)
 }
 _DTYPE_NP_TO_MX: dict[Any, int] = {dtype: code for code, dtype in _DTYPE_MX_TO_NP.items()} | {
-    np.longlong: 6, np.ulonglong: 11
+    np.longlong: 6,
+    np.ulonglong: 11,
 }
 
 _GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}

@@ -15,7 +15,13 @@ from ..wording import worded
 
 
 def _draw(
-    name: str, params: dict[str, Any], shape: Any, dtype: Any, ctx: Any, out: Any, kwargs: dict[str, Any]
+    name: str,
+    params: dict[str, Any],
+    shape: Any,
+    dtype: Any,
+    ctx: Any,
+    out: Any,
+    kwargs: dict[str, Any],
 ) -> Any:
     device = ctx if ctx is not None else kwargs.get("device")
     if any(isinstance(v, NDArray) for v in params.values()):
@@ -31,7 +37,13 @@ def _draw(
 
 @worded("random")
 def uniform(
-    low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    low: Any = 0,
+    high: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """Uniform over [low, high); of shape (1,) unless ``shape`` is given."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
@@ -39,14 +51,22 @@ def uniform(
 
 @worded("random")
 def normal(
-    loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    loc: Any = 0,
+    scale: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The normal distribution."""
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
 
 @worded("random")
-def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> NDArray:
+def randn(
+    *shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, **kwargs: Any
+) -> NDArray:
     """The normal distribution, with a shape given number by number.
 
     Returns:
@@ -57,7 +77,13 @@ def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any
 
 @worded("random")
 def gamma(
-    alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    alpha: Any = 1,
+    beta: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The gamma distribution with scale ``beta``."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
@@ -65,7 +91,12 @@ def gamma(
 
 @worded("random")
 def exponential(
-    scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    scale: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The exponential distribution with mean ``scale``.
 
@@ -77,7 +108,12 @@ def exponential(
 
 @worded("random")
 def poisson(
-    lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    lam: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The Poisson distribution."""
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
@@ -85,7 +121,13 @@ def poisson(
 
 @worded("random")
 def binomial(
-    n: Any = 1, p: Any = 0.5, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    n: Any = 1,
+    p: Any = 0.5,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The binomial distribution."""
     return _draw("binomial", {"n": n, "p": p}, shape, dtype, ctx, out, kwargs)
@@ -93,7 +135,13 @@ def binomial(
 
 @worded("random")
 def negative_binomial(
-    k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    k: Any = 1,
+    p: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The negative binomial distribution."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
@@ -101,19 +149,33 @@ def negative_binomial(
 
 @worded("random")
 def generalized_negative_binomial(
-    mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    mu: Any = 1,
+    alpha: Any = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """The negative binomial distribution by mean and dispersion.
 
     Args:
       alpha: the dispersion, positive.
     """
-    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
+    return _draw(
+        "generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs
+    )
 
 
 @worded("random")
 def randint(
-    low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    low: int,
+    high: int,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """Integers from ``low`` to below ``high``, int32."""
     attrs = {"low": low, "high": high, "shape": (1,) if shape is None else shape, "dtype": dtype}
@@ -144,7 +206,10 @@ def multinomial(*args: Any, **kwargs: Any) -> Any:
     [1, 1, 1]
     """
     if is_of_one(args, kwargs, NDArray):
-        given = {**dict(zip(("data", "shape", "get_prob", "out", "dtype"), args, strict=False)), **kwargs}
+        given = {
+            **dict(zip(("data", "shape", "get_prob", "out", "dtype"), args, strict=False)),
+            **kwargs,
+        }
         attrs = {"shape": given.pop("shape", None) or (), **given}
         return call(TABLE["categorical"], NDArray, (attrs.pop("data"),), attrs)
     return _trials(*args, **kwargs)
@@ -159,10 +224,14 @@ def _trials(
     out: Any = None,
     **kwargs: Any,
 ) -> NDArray:
-    """For an array ``n`` with an axis for each of ``p`` but the last: ``shape`` draws for each of its elements.
-    """
+    """For an array ``n`` with an axis for each of ``p`` but the last: ``shape`` draws for each of its elements."""
     if isinstance(n, NDArray) and isinstance(p, NDArray) and n.shape == p.shape[:-1]:
-        return call(TABLE["_sample_multinomial"], NDArray, (n, p), {"shape": shape or (), "dtype": dtype, "out": out})
+        return call(
+            TABLE["_sample_multinomial"],
+            NDArray,
+            (n, p),
+            {"shape": shape or (), "dtype": dtype, "out": out},
+        )
     attrs = {"n": int(n if not isinstance(n, NDArray) else n.asscalar()), "size": shape}
     return call(TABLE["random_multinomial"], NDArray, (p,), attrs).astype(dtype)
 

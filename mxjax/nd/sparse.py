@@ -36,7 +36,9 @@ for _name, _row in _OWN.items():
 del _name, _row
 
 
-def retain(data: Any = None, indices: Any = None, out: Any = None, name: str | None = None, **kwargs: Any) -> Any:
+def retain(
+    data: Any = None, indices: Any = None, out: Any = None, name: str | None = None, **kwargs: Any
+) -> Any:
     """The rows of a row_sparse array with the numbers `indices` (k,), in this order; zeros for those it does not keep.
 
     Args:
@@ -58,12 +60,18 @@ def retain(data: Any = None, indices: Any = None, out: Any = None, name: str | N
            [0., 0.]], dtype=float32)
     """
     if isinstance(data, NDArray) and data.stype != "row_sparse":
-        raise MXNetError(f"retain takes a row_sparse array, got one of the storage type {data.stype!r}")
+        raise MXNetError(
+            f"retain takes a row_sparse array, got one of the storage type {data.stype!r}"
+        )
     given = {"data": data, "indices": indices, "out": out, "name": name, **kwargs}
-    return call(TABLE["_sparse_retain"], NDArray, (), {k: v for k, v in given.items() if v is not None})
+    return call(
+        TABLE["_sparse_retain"], NDArray, (), {k: v for k, v in given.items() if v is not None}
+    )
 
 
-def _arithmetic(name: str, equal: str, other: str, operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _arithmetic(
+    name: str, equal: str, other: str, operation: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
     """A function of arrays or numbers; on arrays of one shape it is the element-wise row."""
 
     def apply(lhs: Any, rhs: Any) -> Any:

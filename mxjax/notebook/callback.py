@@ -89,7 +89,9 @@ class PandasLogger:
     def epoch_cb(self, *args: Any) -> None:
         """To be called after each epoch."""
         now = datetime.now()
-        self.append_metrics({"elapsed": self.elapsed(), "epoch_time": now - self.last_epoch_time}, "epoch")
+        self.append_metrics(
+            {"elapsed": self.elapsed(), "epoch_time": now - self.last_epoch_time}, "epoch"
+        )
         self.last_epoch_time = now
 
     def callback_args(self) -> dict[str, Any]:
@@ -217,12 +219,21 @@ class LiveLearningCurve(LiveBokehChart):
         self.frequent = frequent
         self.start_time = datetime.now()
         self._sources = {name: _source("x", "y") for name in ("train", "eval")}
-        self._waiting: dict[str, dict[str, list[Any]]] = {name: {"x": [], "y": []} for name in self._sources}
+        self._waiting: dict[str, dict[str, list[Any]]] = {
+            name: {"x": [], "y": []} for name in self._sources
+        }
         super().__init__(None, metric_name, display_freq, frequent=frequent)
 
     def setup_chart(self) -> Any:
         self.fig = _figure("Training time", self.metric_name)
-        self.fig.line("x", "y", source=self._sources["train"], line_dash="dotted", alpha=0.3, legend_label="train")
+        self.fig.line(
+            "x",
+            "y",
+            source=self._sources["train"],
+            line_dash="dotted",
+            alpha=0.3,
+            legend_label="train",
+        )
         self.fig.line("x", "y", source=self._sources["eval"], line_color="green", line_width=2,
                       legend_label="validation")  # fmt: skip
         self.fig.legend.location = "bottom_right"

@@ -33,14 +33,18 @@ def host(value: Any) -> Any:
     """Arrays (also inside lists and tuples) as NumPy's."""
     if isinstance(value, NDArray):
         return value.asnumpy()
-    if isinstance(value, (list, tuple)) and any(isinstance(v, (NDArray, list, tuple)) for v in value):
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(v, (NDArray, list, tuple)) for v in value
+    ):
         return type(value)(host(v) for v in value)
     return value
 
 
 def ours(value: Any) -> Any:
     """NumPy's arrays (also inside lists and tuples) as arrays of their dtype."""
-    if isinstance(value, (np.ndarray, np.generic)) and (value.dtype.kind in "biuf" or value.dtype.name == "bfloat16"):
+    if isinstance(value, (np.ndarray, np.generic)) and (
+        value.dtype.kind in "biuf" or value.dtype.name == "bfloat16"
+    ):
         return array(value, dtype=value.dtype)
     if isinstance(value, list):
         return [ours(v) for v in value]
@@ -103,7 +107,11 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
         out = kwargs.pop("out", None)
         refuse_taped(fn.__name__, args, tuple(kwargs.values()))
         stats.numpy_fallbacks += 1
-        made = ours(_narrow(fn(*map(host, args), **{k: host(v) for k, v in kwargs.items()}), _floats_of(args)))
+        made = ours(
+            _narrow(
+                fn(*map(host, args), **{k: host(v) for k, v in kwargs.items()}), _floats_of(args)
+            )
+        )
         if isinstance(out, ndarray):
             out[...] = made
             return out
@@ -127,7 +135,9 @@ def _normed(fn: Callable[..., Any]) -> Callable[..., Any]:
     density = known.parameters.get("density")
     if density is None:
         return fn
-    named = [density.replace(name="normed") if p is density else p for p in known.parameters.values()]
+    named = [
+        density.replace(name="normed") if p is density else p for p in known.parameters.values()
+    ]
     signature = known.replace(parameters=[*named, density])
 
     @functools.wraps(fn, updated=())
@@ -136,7 +146,9 @@ def _normed(fn: Callable[..., Any]) -> Callable[..., Any]:
         normed = given.pop("normed", None)
         if normed is not None:
             if given.get("density") is not None:
-                raise errors.MXNetTypeError(f"{fn.__name__} takes density, or its older name normed, not both")
+                raise errors.MXNetTypeError(
+                    f"{fn.__name__} takes density, or its older name normed, not both"
+                )
             given["density"] = normed
         return fn(**given)
 
@@ -197,7 +209,11 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """
     obj = host(obj)
     arr = arr if isinstance(arr, NDArray) else array(arr)
-    new = values.astype(arr.dtype) if isinstance(values, NDArray) else array(values, dtype=arr.dtype, device=arr.device)
+    new = (
+        values.astype(arr.dtype)
+        if isinstance(values, NDArray)
+        else array(values, dtype=arr.dtype, device=arr.device)
+    )
     if axis is None:
         arr, axis = arr.reshape(-1), 0
     axis = axis % arr.ndim

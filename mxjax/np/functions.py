@@ -91,7 +91,9 @@ def full(
         dtype = "float64"
     if dtype is None and generation() == 1 and not isinstance(fill_value, bool):
         dtype = default_dtype[0]
-    return _row("full", shape=shape, fill_value=fill_value, dtype=dtype, device=device or ctx, out=out)
+    return _row(
+        "full", shape=shape, fill_value=fill_value, dtype=dtype, device=device or ctx, out=out
+    )
 
 
 def linspace(
@@ -124,10 +126,20 @@ def linspace(
     if isinstance(start, NDArray) or isinstance(stop, NDArray):
         start = start if isinstance(start, NDArray) else array(start)
         stop = stop if isinstance(stop, NDArray) else array(stop)
-        made = _row("linspace_between", start, stop, num=num, endpoint=endpoint, dtype=dtype, axis=axis)
+        made = _row(
+            "linspace_between", start, stop, num=num, endpoint=endpoint, dtype=dtype, axis=axis
+        )
     else:
         where = device or ctx
-        made = _row("linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype, device=where)
+        made = _row(
+            "linspace",
+            start=start,
+            stop=stop,
+            num=num,
+            endpoint=endpoint,
+            dtype=dtype,
+            device=where,
+        )
     if retstep:
         return made, (stop - start) / max(num - 1 if endpoint else num, 1)
     return made
@@ -154,7 +166,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return _row("where", condition, x, y)
 
 
-def einsum(subscripts: str, *operands: Any, optimize: Any = False, out: Any = None, **kwargs: Any) -> ndarray:
+def einsum(
+    subscripts: str, *operands: Any, optimize: Any = False, out: Any = None, **kwargs: Any
+) -> ndarray:
     """Einstein's summation: ``einsum('ij,jk->ik', a, b)``.
 
     Args:
@@ -166,7 +180,9 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = False, out: Any = No
       ndarray: of the shape that the subscripts say.
     """
     if not isinstance(subscripts, str):
-        raise errors.MXNetTypeError(f"einsum takes its subscripts as a string first, got {type(subscripts)}")
+        raise errors.MXNetTypeError(
+            f"einsum takes its subscripts as a string first, got {type(subscripts)}"
+        )
     return _row("einsum", *operands, subscripts=subscripts, out=out)
 
 
@@ -425,7 +441,9 @@ def result_type(*arrays_and_dtypes: Any) -> _np.dtype:
     found: Any = None
     for given in arrays_and_dtypes:
         if not isinstance(given, (NDArray, _np.ndarray, _np.dtype)):
-            raise errors.MXNetValueError(f"Inputs of result_type must be ndarrays or dtypes, got {given!r}")
+            raise errors.MXNetValueError(
+                f"Inputs of result_type must be ndarrays or dtypes, got {given!r}"
+            )
         dtype = _np.dtype(given if isinstance(given, _np.dtype) else given.dtype)
         try:
             found = dtype if found is None else promoted(found, dtype)
@@ -472,7 +490,9 @@ def size(a: Any, axis: int | None = None) -> int:
     return int(_np.prod(dims)) if axis is None else dims[axis]
 
 
-def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether all elements agree within ``atol + rtol * |b|``.
 
     Args:
@@ -532,7 +552,9 @@ def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 shares_memory = may_share_memory
 
 
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
+) -> Any:
     """``func1d`` of each vector along an axis, a NumPy array as in MXNet.
 
     Args:
@@ -563,9 +585,13 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     Returns:
       ndarray: of the shape and dtype of `x`.
     """
-    if isinstance(condlist, (NDArray, _np.ndarray)) and condlist.ndim > x.ndim:  # one condition behind the other
+    if (
+        isinstance(condlist, (NDArray, _np.ndarray)) and condlist.ndim > x.ndim
+    ):  # one condition behind the other
         condlist = list(condlist)
-    conds = [c.astype("bool") for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])]
+    conds = [
+        c.astype("bool") for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])
+    ]
     pieces = list(funclist)
     values = [p(x, *args, **kw) if callable(p) else x * 0 + p for p in pieces]
     out = values.pop() if len(pieces) == len(conds) + 1 else x * 0

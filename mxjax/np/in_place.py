@@ -27,7 +27,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     a[...] = _row("fill_diagonal", a, val, wrap=wrap)
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, **kwargs: Any) -> Any:
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, **kwargs: Any
+) -> Any:
     """NaN, infinity and minus infinity replaced by numbers, with ``copy=False`` in the array itself.
 
     Args:

@@ -60,7 +60,13 @@ def _numbers(a: Any) -> Any:
 
 
 def choice(
-    a: Any, size: Any = None, replace: bool = True, p: Any = None, device: Any = None, out: Any = None, ctx: Any = None
+    a: Any,
+    size: Any = None,
+    replace: bool = True,
+    p: Any = None,
+    device: Any = None,
+    out: Any = None,
+    ctx: Any = None,
 ) -> ndarray:
     """Elements drawn from a vector, or integers drawn from those below ``a``, with probabilities ``p``.
 
@@ -76,10 +82,16 @@ def choice(
     Returns:
       ndarray: of the shape `size`, of the dtype of `a`.
     """
-    if p is None and replace and type(a) is int and a > 0:  # the same draws, without a program for each ``a``
-        return _row("randint", low=0, high=a, size=size, dtype="int64", device=device or ctx, out=out)
+    if (
+        p is None and replace and type(a) is int and a > 0
+    ):  # the same draws, without a program for each ``a``
+        return _row(
+            "randint", low=0, high=a, size=size, dtype="int64", device=device or ctx, out=out
+        )
     p = p if p is None or isinstance(p, NDArray) else array(p)
-    return _row("random_choice", _numbers(a), p, size=size, replace=replace, device=device or ctx, out=out)
+    return _row(
+        "random_choice", _numbers(a), p, size=size, replace=replace, device=device or ctx, out=out
+    )
 
 
 def permutation(x: Any) -> ndarray:

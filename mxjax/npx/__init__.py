@@ -109,7 +109,10 @@ def leaky_relu(
     """
     if act_type == "rrelu":
         return _call(
-            _TABLE["_rrelu"], ndarray, (data,), {"lower_bound": lower_bound, "upper_bound": upper_bound, **kwargs}
+            _TABLE["_rrelu"],
+            ndarray,
+            (data,),
+            {"lower_bound": lower_bound, "upper_bound": upper_bound, **kwargs},
         )
     attrs = {"act_type": act_type, **kwargs}
     if act_type in ("leaky", "elu"):

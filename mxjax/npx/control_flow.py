@@ -37,8 +37,7 @@ def compiles(arrays: Sequence[NDArray], steps: int, kept: int = 0) -> bool:
     It becomes one if the calls around it are recorded (a hybridized block, the body of another loop or branch), if one
     of its arrays is a tracer (inside ``jax.jit``, ``jax.grad``, ...), or if it may have more than ``LONG`` steps; a
     loop that would keep more than ``HELD`` steps (``kept``) for gradients stays plain. A loop recorded for its length
-    alone falls back to plain Python where the function asks for a number (``bool``, ``asnumpy``) or
-    changes the shapes or dtypes of its states.
+    alone falls back to plain Python where the function reads a number or changes its states' shapes or dtypes.
     """
     return _must(arrays) or (steps > LONG and kept <= HELD)
 
@@ -121,7 +120,13 @@ class _RunsPython(_Changes):
 class _Part:
     """A function of the user's, recorded: its results, and the arrays from outside that it wrote to."""
 
-    def __init__(self, fn: Callable[[list[NDArray]], Any], name: str, like: Sequence[Any], draws: rng.GraphStream):
+    def __init__(
+        self,
+        fn: Callable[[list[NDArray]], Any],
+        name: str,
+        like: Sequence[Any],
+        draws: rng.GraphStream,
+    ):
         """``like``: class and aval of what the function is called with."""
         device = like[0][1].device if like else draws.key.aval.device
         self.base = draws.base
@@ -180,7 +185,9 @@ def _invoke(
     """
     if runs and not is_recording() and any(calls_python(part.graph) for part in parts):
         if not any(is_traced((*given, *part.captured)) for part in parts):
-            raise _RunsPython("the body of a loop calls a custom operator, whose Python runs at each step")
+            raise _RunsPython(
+                "the body of a loop calls a custom operator, whose Python runs at each step"
+            )
     device = given[0].aval.device
     operands: list[Any] = list(given)
     count = offset = None
@@ -205,9 +212,13 @@ def _invoke(
     return outs
 
 
-def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], after: Sequence[Value]) -> None:
+def _check_states(
+    what: str, fn: Callable[..., Any], before: Sequence[NDArray], after: Sequence[Value]
+) -> None:
     if len(before) != len(after):
-        raise _Changes(f"{what}: the body{_made_at(fn)} takes {len(before)} of them and gives back {len(after)}")
+        raise _Changes(
+            f"{what}: the body{_made_at(fn)} takes {len(before)} of them and gives back {len(after)}"
+        )
     for k, (x, v) in enumerate(zip(before, after, strict=True)):
         a = x._value().aval
         if a.shape != v.aval.shape or a.dtype != v.aval.dtype:
@@ -220,7 +231,9 @@ def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], 
 # ---- foreach -----------------------------------------------------------------------------------------
 
 
-def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
+def foreach(
+    body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach"
+) -> tuple[Any, Any]:
     """``body(slice, states) -> (output, states)`` over the first axis of ``data``: (stacked outputs, last states).
 
     ``data``, ``init_states`` and what ``body`` gives back are arrays or (nested) lists of arrays. A loop of more than
@@ -279,7 +292,13 @@ def _stack(rows: list[NDArray]) -> Any:
 
 
 def _foreach(
-    body: Callable[..., Any], xs: list[NDArray], rows: Any, states: list[NDArray], tree: Any, keep: bool, name: str
+    body: Callable[..., Any],
+    xs: list[NDArray],
+    rows: Any,
+    states: list[NDArray],
+    tree: Any,
+    keep: bool,
+    name: str,
 ) -> tuple[Any, Any]:
     """foreach as one operator."""
     draws = _stream(xs)
@@ -295,7 +314,9 @@ def _foreach(
         shapes.append(_flatten(after, "the states of foreach's body", keep, found))
         return found, shapes
 
-    part = _Part(run, name, [*[_like(x, rows=True) for x in xs], *[_like(s) for s in states]], draws)
+    part = _Part(
+        run, name, [*[_like(x, rows=True) for x in xs], *[_like(s) for s in states]], draws
+    )
     _check_states("state", body, states, part.values[num_out:])
     written = list(part.written.values())
     part.close(written)
@@ -361,7 +382,9 @@ def while_loop(
     if max_iterations is None:
         raise errors.MXNetValueError("max_iterations should be specified")
     try:
-        limit = int(max_iterations.item() if isinstance(max_iterations, NDArray) else max_iterations)
+        limit = int(
+            max_iterations.item() if isinstance(max_iterations, NDArray) else max_iterations
+        )
     except (TypeError, ValueError):
         raise errors.MXNetValueError(
             f"Cannot convert max_iterations to python int: got {max_iterations!r}"
@@ -370,7 +393,9 @@ def while_loop(
         raise errors.MXNetValueError("loop_vars should contain at least one element")
     keep = _legacy(loop_vars)
     single = isinstance(loop_vars, NDArray)
-    arrays, tree = _given([loop_vars] if single else list(loop_vars), "while_loop", "loop_vars", keep)
+    arrays, tree = _given(
+        [loop_vars] if single else list(loop_vars), "while_loop", "loop_vars", keep
+    )
     loop = _While(cond, func, arrays, tree, keep, limit, single, name)
     gradients = local.st.taping and any(a._value().tape is not None for a in arrays)
     if compiles(arrays, limit, limit if gradients else 0):
@@ -412,7 +437,9 @@ class _While:
         shape = _flatten([] if out is None else out, "an output of while_loop's func", False, found)
         new = [] if new is None else list(new) if isinstance(new, (list, tuple)) else [new]
         if len(new) != len(variables):
-            raise errors.MXNetValueError("The length of loop_vars should be consistent during the loop")
+            raise errors.MXNetValueError(
+                "The length of loop_vars should be consistent during the loop"
+            )
         return found, shape, new
 
     def python(self) -> tuple[Any, Any]:
@@ -422,7 +449,9 @@ class _While:
         while len(outs) < self.limit and _truth(self.cond(*variables)):
             out, shape, variables = self.step(variables)
             if outs and len(out) != len(outs[0]):
-                raise errors.MXNetValueError("Number of elements in step_output should be the same in each step")
+                raise errors.MXNetValueError(
+                    "Number of elements in step_output should be the same in each step"
+                )
             outs.append(out)
         if not outs and not self.keep:
             try:
@@ -433,7 +462,9 @@ class _While:
         variables = _regroup(_flatten(variables, "loop_vars", self.keep, last), iter(last))
         if not outs:
             return [], self._given_back(variables)
-        columns = iter([_padded(_stack(list(column)), self.limit) for column in zip(*outs, strict=True)])
+        columns = iter(
+            [_padded(_stack(list(column)), self.limit) for column in zip(*outs, strict=True)]
+        )
         return _regroup(shape, columns), self._given_back(variables)
 
     def _given_back(self, variables: list[Any]) -> Any:
@@ -444,7 +475,11 @@ class _While:
         like = [_like(a) for a in self.arrays]
 
         def test(given: list[NDArray]) -> Any:
-            return [_predicate(self.cond(*_regroup(self.tree, iter(given))), given[0], "cond", self.cond)], None
+            return [
+                _predicate(
+                    self.cond(*_regroup(self.tree, iter(given))), given[0], "cond", self.cond
+                )
+            ], None
 
         num_out = 0
 
@@ -493,7 +528,12 @@ def _padded(x: NDArray, rows: int) -> NDArray:
     kind, dtype = type(x), np.dtype(x.dtype).name
     if len(x) == rows:
         return x
-    more = call(TABLE["zeros"], kind, (), {"shape": (rows - len(x), *x.shape[1:]), "dtype": dtype, "device": x.device})
+    more = call(
+        TABLE["zeros"],
+        kind,
+        (),
+        {"shape": (rows - len(x), *x.shape[1:]), "dtype": dtype, "device": x.device},
+    )
     return call(TABLE["concatenate"], kind, (x, more), {"axis": 0})  # type: ignore[no-any-return]
 
 
@@ -510,10 +550,16 @@ def _truth(x: Any) -> bool:
 def _predicate(x: Any, like: NDArray, what: str, fn: Any) -> NDArray:
     """A condition as an array of one element that is zero or not."""
     if not isinstance(x, NDArray):
-        return type(like)._wrap(call(TABLE["full"], type(like), (), {"shape": (), "fill_value": bool(x)})._value())
+        return type(like)._wrap(
+            call(TABLE["full"], type(like), (), {"shape": (), "fill_value": bool(x)})._value()
+        )
     if x.size != 1:
-        raise errors.MXNetValueError(f"{what}{_made_at(fn)} must be an array of one element, got {_text(x)}")
-    return x.astype("int64") if isinstance(x, ndarray) and np.dtype(x.dtype).kind not in "biu" else x
+        raise errors.MXNetValueError(
+            f"{what}{_made_at(fn)} must be an array of one element, got {_text(x)}"
+        )
+    return (
+        x.astype("int64") if isinstance(x, ndarray) and np.dtype(x.dtype).kind not in "biu" else x
+    )
 
 
 def cond(
@@ -535,12 +581,16 @@ def cond(
     >>> mx.npx.cond(lambda x: x.sum() > 1, lambda x: x * 2, lambda x: x * 3, mx.np.array([3.0]))
     array([6.])
     """
-    given = [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    given = (
+        [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    )
     chosen = pred(*given) if callable(pred) else pred
     keep = _legacy(given, chosen)
     arrays, tree = _given(given, "cond", "inputs", keep)
     if isinstance(chosen, NDArray) and _must([chosen, *arrays]):
-        return _branches(_predicate(chosen, chosen, "pred", pred), then_func, else_func, arrays, tree, keep, name)
+        return _branches(
+            _predicate(chosen, chosen, "pred", pred), then_func, else_func, arrays, tree, keep, name
+        )
     out = (then_func if _truth(chosen) else else_func)(*_regroup(tree, iter(arrays)))
     found: list[NDArray] = []
     return _regroup(_flatten(out, "what a branch of cond gives back", keep, found), iter(found))

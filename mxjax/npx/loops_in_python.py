@@ -21,7 +21,9 @@ from ..ops.table import TABLE
 class _Body:
     """A graph with what it captured: values, numbers, and the arrays that hold the values."""
 
-    def __init__(self, graph: Graph, given: int, operands: Sequence[Any], handles: Sequence[Any], draws: Any):
+    def __init__(
+        self, graph: Graph, given: int, operands: Sequence[Any], handles: Sequence[Any], draws: Any
+    ):
         self.cut = cut_of(graph)
         self.given = given
         self.size = len(graph.avals) - given + len(graph.fmt)
@@ -52,7 +54,9 @@ def _bodies(
     offset = operands[-1].value if draws else 0
     operands, handles = operands[given:], handles[given:]
     for k, graph in enumerate(graphs):
-        body = _Body(graph, given, operands, handles, (draws[k], offset, draws[-1]) if draws else (-1, 0, 0))
+        body = _Body(
+            graph, given, operands, handles, (draws[k], offset, draws[-1]) if draws else (-1, 0, 0)
+        )
         operands, handles = operands[body.size :], handles[body.size :]
         found.append(body)
     return found
@@ -67,7 +71,11 @@ def _stacked(rows: Sequence[Sequence[Value]], count: int, avals: Sequence[Any]) 
         if count > len(column) or not column:
             blank = (("dtype", np.dtype(a.dtype).name), ("shape", (count - len(column), *a.shape)))
             parts.append(wrap(ndarray, record_on(a.device, TABLE["_zeros"].bind(blank))[0]))
-        made = parts[0] if len(parts) == 1 else invoke(TABLE["concatenate"], ndarray, tuple(parts), {"axis": 0})
+        made = (
+            parts[0]
+            if len(parts) == 1
+            else invoke(TABLE["concatenate"], ndarray, tuple(parts), {"axis": 0})
+        )
         found.append(made._value())
     return found
 
@@ -79,10 +87,17 @@ def _avals(graph: Graph, count: int) -> list[Any]:
     return [made[k] for k in graph.outputs[:count]]
 
 
-def foreach(call: Any, operands: Sequence[Any], handles: Sequence[Any], places: Places, at: Any) -> list[Value]:
+def foreach(
+    call: Any, operands: Sequence[Any], handles: Sequence[Any], places: Places, at: Any
+) -> list[Value]:
     """`_foreach` step by step."""
     attrs = dict(call.attrs)
-    graph, data, outs, updated = attrs["body"], attrs["num_data"], attrs["num_out_data"], attrs.get("updated", ())
+    graph, data, outs, updated = (
+        attrs["body"],
+        attrs["num_data"],
+        attrs["num_out_data"],
+        attrs.get("updated", ()),
+    )
     states = len(graph.outputs) - outs - len(updated)
     (body,) = _bodies([graph], data + states, operands, handles, attrs.get("draws"))
     xs, now = [wrap(ndarray, v) for v in operands[:data]], list(operands[data : data + states])
@@ -97,7 +112,9 @@ def foreach(call: Any, operands: Sequence[Any], handles: Sequence[Any], places: 
     return [*_stacked(rows, len(rows), _avals(graph, outs)), *now, *news]
 
 
-def while_loop(call: Any, operands: Sequence[Any], handles: Sequence[Any], places: Places, at: Any) -> list[Value]:
+def while_loop(
+    call: Any, operands: Sequence[Any], handles: Sequence[Any], places: Places, at: Any
+) -> list[Value]:
     """`_while_loop` step by step."""
     attrs = dict(call.attrs)
     graph, outs, updated = attrs["func"], attrs["num_out_data"], attrs.get("updated", ())
@@ -120,7 +137,9 @@ def while_loop(call: Any, operands: Sequence[Any], handles: Sequence[Any], place
     return [*_stacked(rows, attrs["max_iterations"], _avals(graph, outs)), *now, *news]
 
 
-def cond(call: Any, operands: Sequence[Any], handles: Sequence[Any], places: Places, at: Any) -> list[Value]:
+def cond(
+    call: Any, operands: Sequence[Any], handles: Sequence[Any], places: Places, at: Any
+) -> list[Value]:
     """`_cond`: the branch that is chosen runs."""
     attrs = dict(call.attrs)
     graphs = attrs["then_branch"], attrs["else_branch"]

@@ -24,7 +24,13 @@ def seed(seed: int, device: Any = "all") -> None:
 
 
 def multinomial(
-    n: Any, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None, out: Any = None, name: str | None = None
+    n: Any,
+    p: Any,
+    shape: Any = None,
+    ctx: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    name: str | None = None,
 ) -> ndarray:
     """How often each outcome comes in ``n`` trials with probabilities ``p``; of arrays, ``shape`` times for each.
 
@@ -41,7 +47,9 @@ def multinomial(
       ndarray, NDArray or Symbol: the counts, or the outcomes, in the last axes.
     """
     if isinstance(n, NDArray):
-        made = call(TABLE["_sample_multinomial"], ndarray, (n, p), {"shape": shape or (), "device": ctx})
+        made = call(
+            TABLE["_sample_multinomial"], ndarray, (n, p), {"shape": shape or (), "device": ctx}
+        )
         return made if out is None else made.copyto(out)
     from ..np.random import multinomial as draw
 

@@ -25,7 +25,9 @@ class CustomOp:
             aux: Sequence[Any],
         ) -> None:
             """Compute the outputs from ``in_data`` and store them with :meth:`assign`."""
-            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+            raise errors.MXNetNotImplementedError(
+                f"{type(self).__name__} does not define forward()"
+            )
 
         def backward(
             self,
@@ -46,7 +48,9 @@ class CustomOp:
         if req == "null":
             return
         if req not in ("write", "inplace", "add"):
-            raise errors.MXNetValueError(f"req={req!r}: one of 'null', 'write', 'inplace', 'add' is expected")
+            raise errors.MXNetValueError(
+                f"req={req!r}: one of 'null', 'write', 'inplace', 'add' is expected"
+            )
         if req == "add":
             dst[:] = dst + src
         else:
@@ -119,7 +123,9 @@ class CustomOpProp:
           NotImplementedError: one is of another kind.
         """
         given = ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
-        _dense("infer_storage_type_backward", [s for kinds in given for s in kinds if s != "undefined"])
+        _dense(
+            "infer_storage_type_backward", [s for kinds in given for s in kinds if s != "undefined"]
+        )
         return ograd_stype, in_stype, out_stype, ["default"] * len(igrad_stype), aux_stype
 
     if TYPE_CHECKING:
@@ -128,7 +134,9 @@ class CustomOpProp:
 
         def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
             """The operator itself; to be defined."""
-            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define create_operator()")
+            raise errors.MXNetNotImplementedError(
+                f"{type(self).__name__} does not define create_operator()"
+            )
 
 
 def _dense(what: str, kinds: Iterable[str]) -> None:

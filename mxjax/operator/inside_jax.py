@@ -22,7 +22,12 @@ Options = tuple[tuple[str, str], ...]
 
 
 def in_program(
-    *xs: Any, op_type: str, options: Options, is_train: bool, legacy: bool, place: Any = None,
+    *xs: Any,
+    op_type: str,
+    options: Options,
+    is_train: bool,
+    legacy: bool,
+    place: Any = None,
     renewed: int = 0,
 ) -> tuple[Any, ...]:
     """The operator as a function of tracers whose Python is called back, in order and once a run."""
@@ -36,20 +41,31 @@ def in_program(
             "write to inside a transformation of JAX (jax.jit, jax.grad): use it in a hybridized block, or imperatively"
         )
     run = _Run(said, NDArray if legacy else ndarray, is_train)
-    outs = tuple([jax.ShapeDtypeStruct(s, t) for s, t in zip(said.out_shapes, said.out_dtypes, strict=True)])
+    outs = tuple(
+        [jax.ShapeDtypeStruct(s, t) for s, t in zip(said.out_shapes, said.out_dtypes, strict=True)]
+    )
 
     def forward(*xs: Any) -> tuple[Any, ...]:
         return tuple(io_callback(run.forward, outs, *xs, ordered=True))
 
     def backward(xs: Sequence[Any], made: Sequence[Any], grads: Sequence[Any]) -> Sequence[Any]:
-        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs if jax.numpy.issubdtype(x.dtype, np.inexact)]
+        structs = [
+            jax.ShapeDtypeStruct(x.shape, x.dtype)
+            for x in xs
+            if jax.numpy.issubdtype(x.dtype, np.inexact)
+        ]
         return io_callback(run.backward, tuple(structs), *xs, *made, *grads, ordered=True)
 
     return _with_derivative(forward, backward)(*xs[:n])
 
 
 def traced_once(
-    *xs: Any, op_type: str, options: Options, is_train: bool, legacy: bool, place: Any = None,
+    *xs: Any,
+    op_type: str,
+    options: Options,
+    is_train: bool,
+    legacy: bool,
+    place: Any = None,
     renewed: int = 0,
 ) -> tuple[Any, ...]:
     """The operator as a function of tracers that its Python computes with."""
@@ -59,7 +75,9 @@ def traced_once(
     return _with_derivative(run.trace_forward, run.trace_backward)(*xs)
 
 
-def _with_derivative(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+def _with_derivative(
+    forward: Callable[..., Any], backward: Callable[..., Any]
+) -> Callable[..., Any]:
     """A function whose derivative is another one: (inputs, results, cotangents) to those of floating inputs."""
 
     @jax.custom_vjp
@@ -120,7 +138,9 @@ class _Run:
     @guarded
     def forward(self, *given: Any) -> tuple[Any, ...]:
         with by_itself():
-            return tuple([o.asnumpy() for o in self.one.forward(self._host(given), [], self.training)])
+            return tuple(
+                [o.asnumpy() for o in self.one.forward(self._host(given), [], self.training)]
+            )
 
     @guarded
     def backward(self, *given: Any) -> tuple[Any, ...]:
@@ -133,10 +153,14 @@ class _Run:
 
     def trace_forward(self, *xs: Any) -> list[Any]:
         with by_itself():
-            return [autograd._array_of(o) for o in self.one.forward(self._tracers(xs), [], self.training)]
+            return [
+                autograd._array_of(o)
+                for o in self.one.forward(self._tracers(xs), [], self.training)
+            ]
 
-    def trace_backward(self, xs: Sequence[Any], made: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+    def trace_backward(
+        self, xs: Sequence[Any], made: Sequence[Any], grads: Sequence[Any]
+    ) -> list[Any]:
         with by_itself():
             parts = [self._tracers(part) for part in (xs, made, grads)]
             return [autograd._array_of(g) for g in self._pulled(*parts)]
-

@@ -54,7 +54,9 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     """
     op = by_internal(op_name)
     if op is None:
-        raise errors.MXNetError(f"Cannot find operator {op_name}{errors.did_you_mean(op_name, internal_names())}")
+        raise errors.MXNetError(
+            f"Cannot find operator {op_name}{errors.did_you_mean(op_name, internal_names())}"
+        )
     arrays = "NDArray-or-Symbol[]" if op.variadic else "NDArray-or-Symbol"
     names = [*op.array_params, *op.attr_params]
     types = [arrays] * len(op.array_params) + [_type_of(op, name) for name in op.attr_params]
@@ -66,7 +68,11 @@ _TYPES = {bool: "boolean", int: "int", float: "float", tuple: "Shape(tuple)", st
 
 def _type_of(op: Op, name: str) -> str:
     # A row does not list the words that an attribute takes: its samples use them.
-    words = {attrs[name] for attrs in (dict(s.attrs) for s in op.samples) if isinstance(attrs.get(name), str)}
+    words = {
+        attrs[name]
+        for attrs in (dict(s.attrs) for s in op.samples)
+        if isinstance(attrs.get(name), str)
+    }
     default = op.attr_defaults.get(name)
     if len(words) > 1:
         word = "{" + ", ".join(repr(w) for w in sorted(words)) + "}"

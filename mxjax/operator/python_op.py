@@ -30,7 +30,9 @@ class PythonOp:
     def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
         self._op_type = f"_native_{next(_counts)}"
-        warnings.warn(f"{type(self).__name__} is deprecated: use CustomOp", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{type(self).__name__} is deprecated: use CustomOp", DeprecationWarning, stacklevel=2
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.get_symbol(*args, **kwargs)
@@ -80,13 +82,17 @@ class PythonOp:
         given = [*args, *named]
         if all(isinstance(x, NDArray) for x in given):
             return custom(*given, op_type=self._op_type, **kwargs)
-        return importlib.import_module("..symbol", __package__).Custom(*given, op_type=self._op_type, **kwargs)
+        return importlib.import_module("..symbol", __package__).Custom(
+            *given, op_type=self._op_type, **kwargs
+        )
 
 
 def _prop_of(old: PythonOp) -> type[CustomOpProp]:
     class Run(CustomOp):
         def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            _in_place(old, out_data, lambda outs, ins: old.forward(in_data=ins, out_data=outs), in_data)
+            _in_place(
+                old, out_data, lambda outs, ins: old.forward(in_data=ins, out_data=outs), in_data
+            )
 
         def backward(
             self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
@@ -100,7 +106,9 @@ def _prop_of(old: PythonOp) -> type[CustomOpProp]:
         def __init__(self) -> None:
             super().__init__(need_top_grad=old.need_top_grad())
 
-        def declare_backward_dependency(self, out_grad: Any, in_data: Any, out_data: Any) -> list[int]:
+        def declare_backward_dependency(
+            self, out_grad: Any, in_data: Any, out_data: Any
+        ) -> list[int]:
             return list(old.declare_backward_dependency(out_grad, in_data, out_data))
 
         def infer_shape(self, in_shape: Any) -> Any:

@@ -53,7 +53,11 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
 
 
 def run(
-    data: Sequence[Any], op_type: str, options: Options, places: core.Places | None = None, place: Any = None
+    data: Sequence[Any],
+    op_type: str,
+    options: Options,
+    places: core.Places | None = None,
+    place: Any = None,
 ) -> Any:
     """:func:`custom` with its options as texts; ``places`` keeps the operator of this ``place`` between calls."""
     if not _host_fallback():
@@ -71,7 +75,9 @@ def run(
     else:
         loan = _lent(places, place, said, vs, lambda: Instance(said, _device_of(like), cls))
         if noted:
-            outs = noted[0](lambda: _run(loan, inputs), lambda: _bound(op_type, options, cls._legacy), vs)
+            outs = noted[0](
+                lambda: _run(loan, inputs), lambda: _bound(op_type, options, cls._legacy), vs
+            )
         else:
             outs = _run(loan, inputs)
     return outs[0] if len(outs) == 1 else outs
@@ -81,7 +87,9 @@ def _device_of(like: Any) -> Device:
     return current_device() if like is None else like.device
 
 
-def _lent(places: core.Places | None, place: Any, said: Described, vs: Sequence[Value], make: Any) -> Loan:
+def _lent(
+    places: core.Places | None, place: Any, said: Described, vs: Sequence[Value], make: Any
+) -> Loan:
     if places is None:
         return Loan([make(), None])
     return places.lend((place, said.name, tuple([v.aval for v in vs])), make)
@@ -104,7 +112,10 @@ class Described:
         self.name = op_type
         self.options = tuple(options)
         self.prop: CustomOpProp = cls(**dict(self.options))
-        self.arguments, self.outputs = list(self.prop.list_arguments()), list(self.prop.list_outputs())
+        self.arguments, self.outputs = (
+            list(self.prop.list_arguments()),
+            list(self.prop.list_outputs()),
+        )
         self.auxiliary = list(self.prop.list_auxiliary_states())
         wanted = [*self.arguments, *self.auxiliary]
         if len(inputs) != len(wanted):
@@ -134,11 +145,15 @@ class Described:
     def _three(self, what: str, found: Any) -> list[list[Any]]:
         """(inputs, outputs, auxiliary states) as a method of the CustomOpProp gave them; the last may be left out."""
         if not isinstance(found, (tuple, list)) or len(found) not in (2, 3):
-            raise errors.MXNetError(f"custom operator {self.name}: {what} must return 2 or 3 lists, got {found!r}")
+            raise errors.MXNetError(
+                f"custom operator {self.name}: {what} must return 2 or 3 lists, got {found!r}"
+            )
         lists = [list(part) for part in (*found, [])[:3]]
         if what == "infer_type" and len(found) == 2 and self.auxiliary:
             lists[2] = [np.dtype("float32")] * len(self.auxiliary)
-        for part, names, kind in zip(lists, (self.arguments, self.outputs, self.auxiliary), _KINDS, strict=True):
+        for part, names, kind in zip(
+            lists, (self.arguments, self.outputs, self.auxiliary), _KINDS, strict=True
+        ):
             if len(part) != len(names):
                 raise errors.MXNetError(
                     f"custom operator {self.name}: {what} gives {len(part)} {kind}, {len(names)} are expected "
@@ -180,10 +195,17 @@ class Instance:
         self, ins: list[Any], aux: list[Any], training: bool, stypes: Sequence[str] | None = None
     ) -> list[Any]:
         said = self.said
-        outs = self._blank(said.out_shapes, said.out_dtypes, stypes or ["default"] * len(said.out_shapes))
+        outs = self._blank(
+            said.out_shapes, said.out_dtypes, stypes or ["default"] * len(said.out_shapes)
+        )
         if local.st.rehearsing is not None:
             return outs  # nothing runs
-        with autograd._Scope(False, training), self.device, _watched(said.name), errors.told(said.name):
+        with (
+            autograd._Scope(False, training),
+            self.device,
+            _watched(said.name),
+            errors.told(said.name),
+        ):
             self.op.forward(training, ["write"] * len(outs), ins, outs, aux)
         return outs
 
@@ -206,11 +228,18 @@ class Instance:
                 made[k], req[k] = _again(total, self.cls), "add"
         training, name = local.st.training, said.name
         if local.st.rehearsing is None:
-            with autograd._Scope(False, training), self.device, _watched("_backward_" + name), errors.told(name):
+            with (
+                autograd._Scope(False, training),
+                self.device,
+                _watched("_backward_" + name),
+                errors.told(name),
+            ):
                 self.op.backward(req, list(grads), list(ins), list(outs), made, aux)
         return [g if w else None for g, w in zip(made, wants, strict=True)]
 
-    def _blank(self, shapes: Sequence[Any], dtypes: Sequence[Any], stypes: Sequence[str]) -> list[Any]:
+    def _blank(
+        self, shapes: Sequence[Any], dtypes: Sequence[Any], stypes: Sequence[str]
+    ) -> list[Any]:
         place = self.device.placement
         return [
             wrap(self.cls, _zeros(tuple(s), np.dtype(t), place)) if kind == "default" else
@@ -225,7 +254,9 @@ class Instance:
             "(need_top_grad, declare_backward_dependency): Shape is unknown"
         )
         failure = core.Failure(error)
-        return wrap(self.cls, failed_value(core.aval((), np.dtype(dtype), self.device.placement), failure))
+        return wrap(
+            self.cls, failed_value(core.aval((), np.dtype(dtype), self.device.placement), failure)
+        )
 
 
 def is_undeclared(x: Any) -> bool:
@@ -255,13 +286,19 @@ def _watched(name: str) -> Iterator[None]:
 
 def _again(x: Any, cls: Any) -> Any:
     """Another array on the value of this one."""
-    return wrap(cls, x._value()) if x.stype == "default" else sparse.wrap(sparse.taped_value(x).again())
+    return (
+        wrap(cls, x._value())
+        if x.stype == "default"
+        else sparse.wrap(sparse.taped_value(x).again())
+    )
 
 
 def _taken(inputs: Sequence[Any], stypes: Sequence[str], cls: Any) -> list[Any]:
     """The inputs in the storage types in which the operator takes them."""
     return [
-        _again(sparse.wrap(sparse.in_stype(sparse.taped_value(x), kind)) if x.stype != kind else x, cls)
+        _again(
+            sparse.wrap(sparse.in_stype(sparse.taped_value(x), kind)) if x.stype != kind else x, cls
+        )
         for x, kind in zip(inputs, stypes, strict=True)
     ]
 
@@ -314,7 +351,13 @@ def _started(loan: Loan, ins: list[Any], training: bool) -> list[Any]:
 
 
 def _tape(
-    loan: Loan, inputs: Any, ins: list[Any], outs: list[Any], aux: list[Any], in_stypes: Any, out_stypes: Any
+    loan: Loan,
+    inputs: Any,
+    ins: list[Any],
+    outs: list[Any],
+    aux: list[Any],
+    in_stypes: Any,
+    out_stypes: Any,
 ) -> None:
     one: Instance = loan.what
     sources = [sparse.taped_value(x) for x in inputs]
@@ -323,7 +366,10 @@ def _tape(
         return
     m, n = len(outs), len(ins)
     declared = one.declared
-    kept_ins = [x if declared[m + k] else one.undeclared(f"in_data[{k}]", x.dtype) for k, x in enumerate(ins)]
+    kept_ins = [
+        x if declared[m + k] else one.undeclared(f"in_data[{k}]", x.dtype)
+        for k, x in enumerate(ins)
+    ]
     kept_outs = [
         _again(o, one.cls) if declared[m + n + k] else one.undeclared(f"out_data[{k}]", o.dtype)
         for k, o in enumerate(outs)
@@ -343,7 +389,9 @@ def _tape(
             if not declared[k]:
                 grads.append(one.undeclared(f"out_grad[{k}]", dtype))
             else:
-                grads.append(wrap(one.cls, _zeros(shape, dtype, one.device.placement) if g is None else g))
+                grads.append(
+                    wrap(one.cls, _zeros(shape, dtype, one.device.placement) if g is None else g)
+                )
         made = one.backward(grads, kept_ins, kept_outs, aux, wants, stypes, sums)
         return [None if g is None else sparse.taped_value(g) for g in made]
 
@@ -354,7 +402,9 @@ def _tape(
 # ---- in graphs ---------------------------------------------------------------------------------------
 
 
-def _bound(op_type: str, options: Options, legacy: bool, place: Any = None, traceable: bool = False) -> Any:
+def _bound(
+    op_type: str, options: Options, legacy: bool, place: Any = None, traceable: bool = False
+) -> Any:
     attrs: list[tuple[str, Any]] = [
         ("op_type", op_type), ("options", options), ("is_train", local.st.training), ("legacy", legacy),
     ]  # fmt: skip

@@ -23,7 +23,9 @@ from .table import op, unary, without
 def _refuse_bool(fn: Any, name: str) -> Any:
     def checked(x: Any) -> Any:
         if x.dtype == bool:
-            raise TypeError(f"{name} is not defined for bool arrays; convert them: x.astype('float32')")
+            raise TypeError(
+                f"{name} is not defined for bool arrays; convert them: x.astype('float32')"
+            )
         return fn(x)
 
     return checked
@@ -71,12 +73,22 @@ def _gelu(x: Any) -> Any:
 
 
 unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu", internal="_npx_relu")
-unary("sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid", internal="_npx_sigmoid")
+unary(
+    "sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid", internal="_npx_sigmoid"
+)
 unary("softsign", _as_float(softsign, "softsign"), np=None, npx="softsign", methods=None)
 unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None)
 unary("mish", _as_float(mish, "mish"), np=None)
 unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf", methods=None)
-unary("erfinv", _as_float(jax.scipy.special.erfinv, "erfinv"), np=None, npx="erfinv", domain=(-0.9, 0.9), amp="full", methods=None)
+unary(
+    "erfinv",
+    _as_float(jax.scipy.special.erfinv, "erfinv"),
+    np=None,
+    npx="erfinv",
+    domain=(-0.9, 0.9),
+    amp="full",
+    methods=None,
+)
 
 
 @jax.custom_jvp
@@ -89,11 +101,31 @@ def _gammaln_jvp(primals: Any, tangents: Any) -> Any:
     # At the poles, 0, -1, ..., MXNet's digamma is infinite, where JAX's is NaN.
     (x,), (dx,) = primals, tangents
     pole = (x <= 0) & (x == jnp.floor(x))
-    return _gammaln(x), dx * jnp.where(pole, jnp.full_like(x, np.inf), jax.scipy.special.digamma(jnp.where(pole, jnp.ones_like(x), x)))
+    return _gammaln(x), dx * jnp.where(
+        pole,
+        jnp.full_like(x, np.inf),
+        jax.scipy.special.digamma(jnp.where(pole, jnp.ones_like(x), x)),
+    )
 
 
-unary("gammaln", _as_float(_gammaln, "gammaln"), np=None, npx="gammaln", domain=(0.3, 3), amp="full", methods=None)
-unary("digamma", _as_float(jax.scipy.special.digamma, "digamma"), np=None, npx="digamma", domain=(0.3, 3), amp="full", methods=None)
+unary(
+    "gammaln",
+    _as_float(_gammaln, "gammaln"),
+    np=None,
+    npx="gammaln",
+    domain=(0.3, 3),
+    amp="full",
+    methods=None,
+)
+unary(
+    "digamma",
+    _as_float(jax.scipy.special.digamma, "digamma"),
+    np=None,
+    npx="digamma",
+    domain=(0.3, 3),
+    amp="full",
+    methods=None,
+)
 
 
 def _gamma(x: Any) -> Any:
@@ -103,7 +135,15 @@ def _gamma(x: Any) -> Any:
     return out + lax.stop_gradient(jnp.where(whole, jnp.round(out) - out, 0))
 
 
-unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3), amp="full", methods=None)
+unary(
+    "gamma",
+    _as_float(_gamma, "gamma"),
+    np=None,
+    npx="gamma",
+    domain=(0.3, 3),
+    amp="full",
+    methods=None,
+)
 
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "relu": relu,
@@ -143,7 +183,9 @@ _LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_ta
         *(case(f(3, 4), act_type=t) for t in ("leaky", "elu", "selu", "gelu", "gelu_tanh")),
         case(f(3, 4, 2), f(4), act_type="prelu"),
     ],
-    shapes=lambda shape, **attrs: {"gamma": shape[1:2] or shape} if attrs["act_type"] == "prelu" else {},
+    shapes=lambda shape, **attrs: (
+        {"gamma": shape[1:2] or shape} if attrs["act_type"] == "prelu" else {}
+    ),
     numbers=("slope", "lower_bound", "upper_bound"),
 )
 def leaky_relu(
@@ -183,7 +225,15 @@ def _trains(is_train: bool = False, **attrs: Any) -> bool:
     return is_train
 
 
-@op("_rrelu", npx="_rrelu", keyed=_trains, modal=True, samples=[case(f(3, 4))], internal=None, numbers=("lower_bound", "upper_bound"))
+@op(
+    "_rrelu",
+    npx="_rrelu",
+    keyed=_trains,
+    modal=True,
+    samples=[case(f(3, 4))],
+    internal=None,
+    numbers=("lower_bound", "upper_bound"),
+)
 def rrelu(
     key: Any,
     data: Any,
@@ -212,11 +262,15 @@ def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
     Beside integers ``scalar`` is one too, and so is the result.
     """
     number = fitted(scalar, data.dtype)
-    return _refuse_bool(truncated(lambda x: _smooth_l1(x, number.astype(x.dtype) ** 2)), "smooth_l1")(data)
+    return _refuse_bool(
+        truncated(lambda x: _smooth_l1(x, number.astype(x.dtype) ** 2)), "smooth_l1"
+    )(data)
 
 
 def _smooth_l1(x: Any, s2: Any) -> Any:
-    return jnp.where(jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2))
+    return jnp.where(
+        jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2)
+    )
 
 
 @op(nd="hard_sigmoid", samples=[case(f(3, 4))], numbers=("alpha", "beta"))
@@ -230,7 +284,9 @@ def hard_sigmoid(data: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
 
 def _floats(data: Any, name: str) -> None:
     if not jnp.issubdtype(data.dtype, jnp.floating):
-        raise TypeError(f"{name} takes floating-point arrays, got {data.dtype}: x.astype('float32')")
+        raise TypeError(
+            f"{name} takes floating-point arrays, got {data.dtype}: x.astype('float32')"
+        )
 
 
 def _scaled(data: Any, temperature: Any, dtype: Any) -> Any:
@@ -278,8 +334,11 @@ _SOFTMAX = [
     nd="softmax",
     display="softmax",
     samples=_SOFTMAX,
-    amp="full", amp_narrow=True,
-    shapes=lambda shape, **attrs: {"length": without(shape, attrs["axis"])} if attrs["use_length"] else {},
+    amp="full",
+    amp_narrow=True,
+    shapes=lambda shape, **attrs: (
+        {"length": without(shape, attrs["axis"])} if attrs["use_length"] else {}
+    ),
     methods="nd np",
     numbers=("temperature",),
     nd_order="data length axis temperature dtype use_length",
@@ -298,10 +357,19 @@ def softmax(
     if not data.ndim:
         return softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
     x = _scaled(data, temperature, dtype)
-    return _softmax(x, axis, _within(x, length, axis) if use_length and length is not None else None)
+    return _softmax(
+        x, axis, _within(x, length, axis) if use_length and length is not None else None
+    )
 
 
-@op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]], amp="full", methods="np", numbers=("temperature",))
+@op(
+    npx="log_softmax",
+    display="log_softmax",
+    samples=[_SOFTMAX[0], _SOFTMAX[1]],
+    amp="full",
+    methods="np",
+    numbers=("temperature",),
+)
 def log_softmax(
     data: Any,
     *,
@@ -318,17 +386,42 @@ def log_softmax(
     return lowering.log_softmax(_scaled(data, temperature, dtype), axis)
 
 
-@op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]], amp="full", methods="nd", numbers=("temperature",))
+@op(
+    "log_softmax@nd",
+    nd="log_softmax",
+    display="log_softmax",
+    samples=[_SOFTMAX[0]],
+    amp="full",
+    methods="nd",
+    numbers=("temperature",),
+)
 def log_softmax_nd(
-    data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
+    data: Any,
+    *,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool = False,
 ) -> Any:
     """The logarithm of softmax, computed without overflow."""
     return log_softmax(data, axis=axis, temperature=temperature, dtype=dtype)
 
 
-@op(nd="softmin", samples=[case(f(3, 4))], amp="full", amp_narrow=True, methods="nd np", numbers=("temperature",))
+@op(
+    nd="softmin",
+    samples=[case(f(3, 4))],
+    amp="full",
+    amp_narrow=True,
+    methods="nd np",
+    numbers=("temperature",),
+)
 def softmin(
-    data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
+    data: Any,
+    *,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool = False,
 ) -> Any:
     """softmax(-x)."""
     return _softmax(-_scaled(data, temperature, dtype), axis)
@@ -337,9 +430,21 @@ def softmin(
 _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
 
 
-@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED, amp="full", amp_narrow=True, numbers=("temperature",))
+@op(
+    npx="masked_softmax",
+    nd="masked_softmax",
+    samples=_MASKED,
+    amp="full",
+    amp_narrow=True,
+    numbers=("temperature",),
+)
 def masked_softmax(
-    data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
+    data: Any,
+    mask: Any,
+    *,
+    axis: int = -1,
+    temperature: float | None = 1.0,
+    normalize: bool | None = True,
 ) -> Any:
     """softmax of the elements where mask is true; 0 elsewhere."""
     return _softmax(_scaled(data, temperature, None), axis, mask.astype(bool))
@@ -348,7 +453,12 @@ def masked_softmax(
 @op(npx="masked_log_softmax", nd="masked_log_softmax", samples=[case(f(3, 4), Given([[1, 0, 1, 1]], "bool"))],
     smooth=False, amp="full", numbers=("temperature",))  # fmt: skip
 def masked_log_softmax(
-    data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
+    data: Any,
+    mask: Any,
+    *,
+    axis: int = -1,
+    temperature: float | None = 1.0,
+    normalize: bool | None = True,
 ) -> Any:
     """log_softmax of the elements where mask is true; -inf elsewhere."""
     kept = mask.astype(bool)
@@ -359,7 +469,13 @@ def masked_log_softmax(
     return jnp.where(kept, x - top - jnp.log(e.sum(axis, keepdims=True)), -jnp.inf)
 
 
-@op(nd="SoftmaxActivation", display="SoftmaxActivation", samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")], amp="full", amp_narrow=True)
+@op(
+    nd="SoftmaxActivation",
+    display="SoftmaxActivation",
+    samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")],
+    amp="full",
+    amp_narrow=True,
+)
 def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
     """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""
     if mode == "channel":

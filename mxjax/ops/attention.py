@@ -31,7 +31,10 @@ def _both(name: str, **row: Any) -> Any:
     return op(npx=name, nd_contrib=name, internal="_contrib_" + name, amp="full", **row)
 
 
-@_both("sldwin_atten_score", samples=[case(f(1, 5, 2, 3), f(1, 5, 2, 3), _DILATION, w=1, symmetric=True)])
+@_both(
+    "sldwin_atten_score",
+    samples=[case(f(1, 5, 2, 3), f(1, 5, 2, 3), _DILATION, w=1, symmetric=True)],
+)
 def sldwin_atten_score(query: Any, key: Any, dilation: Any, *, w: int, symmetric: bool) -> Any:
     """Products of each query with the keys in its window: (B, L, H, D) twice and (H,) give (B, L, H, window).
 
@@ -40,14 +43,23 @@ def sldwin_atten_score(query: Any, key: Any, dilation: Any, *, w: int, symmetric
     return jnp.einsum("blhd,blhwd->blhw", query, _window(key, dilation, w, symmetric))
 
 
-@_both("sldwin_atten_context", samples=[case(f(1, 5, 2, 3), f(1, 5, 2, 3), _DILATION, w=1, symmetric=True)])
+@_both(
+    "sldwin_atten_context",
+    samples=[case(f(1, 5, 2, 3), f(1, 5, 2, 3), _DILATION, w=1, symmetric=True)],
+)
 def sldwin_atten_context(score: Any, value: Any, dilation: Any, *, w: int, symmetric: bool) -> Any:
     """Sums of the values in each window by their scores: (B, L, H, window) and (B, L, H, D) give (B, L, H, D)."""
     return jnp.einsum("blhw,blhwd->blhd", score, _window(value, dilation, w, symmetric))
 
 
-@_both("sldwin_atten_mask_like", samples=[case(f(1, 5, 2, 3), _DILATION, Given([4], "int32"), w=1, symmetric=True)], smooth=False)
-def sldwin_atten_mask_like(score: Any, dilation: Any, valid_length: Any, *, w: int, symmetric: bool) -> Any:
+@_both(
+    "sldwin_atten_mask_like",
+    samples=[case(f(1, 5, 2, 3), _DILATION, Given([4], "int32"), w=1, symmetric=True)],
+    smooth=False,
+)
+def sldwin_atten_mask_like(
+    score: Any, dilation: Any, valid_length: Any, *, w: int, symmetric: bool
+) -> Any:
     """1 where a window's place lies in the valid part of its sequence, and 0 elsewhere, shaped like the scores."""
     at, inside = _places(score.shape[1], dilation, w, symmetric)
     end = valid_length.astype("int32").reshape(-1, 1, 1, 1)

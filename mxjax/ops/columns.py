@@ -72,7 +72,9 @@ def index(rows: Iterable[Op]) -> dict[str, Op]:
         if op.internal in names:
             found.setdefault(op.internal, op)
     for op in rows:
-        if op.scalars and op.internal_scalar:  # before a row with the number on the left that means the same
+        if (
+            op.scalars and op.internal_scalar
+        ):  # before a row with the number on the left that means the same
             found.setdefault(op.internal_scalar, op.scalars[0])
     for op in rows:
         for name in (op.internal, *op.aliases):

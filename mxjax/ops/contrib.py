@@ -64,7 +64,10 @@ def bilinear_resize(
     elif mode == "size":
         new = (int(h * (scale_height or 1)), int(w * (scale_width or 1)))
     elif mode == "odd_scale":
-        new = tuple(int(n * s) if n % 2 == 0 else int((n - 1) * s) + 1 for n, s in ((h, scale_height), (w, scale_width)))
+        new = tuple(
+            int(n * s) if n % 2 == 0 else int((n - 1) * s) + 1
+            for n, s in ((h, scale_height), (w, scale_width))
+        )
     elif mode.startswith("to_"):
         odd, step = int("odd" in mode), -1 if mode.endswith("down") else 1
         new = tuple(n if n % 2 == odd else n + step for n in (h, w))
@@ -94,7 +97,9 @@ def _iou(a: Any, b: Any, form: str) -> Any:
     width = jnp.maximum(jnp.minimum(r1, r2) - jnp.maximum(l1, l2), 0)
     height = jnp.maximum(jnp.minimum(b1, b2) - jnp.maximum(t1, t2), 0)
     both = width * height
-    area = jnp.maximum(r1 - l1, 0) * jnp.maximum(b1 - t1, 0) + jnp.maximum(r2 - l2, 0) * jnp.maximum(b2 - t2, 0)
+    area = jnp.maximum(r1 - l1, 0) * jnp.maximum(b1 - t1, 0) + jnp.maximum(
+        r2 - l2, 0
+    ) * jnp.maximum(b2 - t2, 0)
     union = area - both
     return jnp.where(union > 0, both / jnp.where(union > 0, union, 1), 0)
 
@@ -109,7 +114,9 @@ def box_iou(lhs: Any, rhs: Any, *, format: str = "corner") -> Any:  # noqa: A002
     return _iou(lhs, rhs, format)
 
 
-_NMS = Given([[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 0.7, 0.7, 0.7, 0.9, 0.9]]])
+_NMS = Given(
+    [[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 0.7, 0.7, 0.7, 0.9, 0.9]]]
+)
 
 
 @op(
@@ -156,7 +163,9 @@ def box_nms(
     m = min(n, topk) if topk > 0 else n  # the others are dropped, and need not be compared
     best = flat[:, :m]
     kinds = best[:, :, id_index] if id_index >= 0 and not force_suppress else None
-    keep = unsuppressed(best[:, :, coord_start : coord_start + 4], kinds, valid[:, :m], overlap_thresh, in_format)
+    keep = unsuppressed(
+        best[:, :, coord_start : coord_start + 4], kinds, valid[:, :m], overlap_thresh, in_format
+    )
     if in_format != out_format:
         kept = slice(coord_start, coord_start + 4)
         flat = flat.at[:, :, kept].set(_convert(flat[:, :, kept], in_format))
@@ -167,7 +176,9 @@ def box_nms(
     return jax.vmap(kept_first)(flat, jnp.pad(keep, ((0, 0), (0, n - m)))).reshape(data.shape)
 
 
-def unsuppressed(boxes: Any, kinds: Any, valid: Any, threshold: Any, form: str, or_equal: bool = False) -> Any:
+def unsuppressed(
+    boxes: Any, kinds: Any, valid: Any, threshold: Any, form: str, or_equal: bool = False
+) -> Any:
     """Which of the valid boxes (B, N, 4), best first, no better one that stays overlaps, of the same kind (B, N) if any.
 
     A round for each box that stays: as many as there are would compare all pairs.
@@ -209,7 +220,14 @@ def _center(boxes: Any, form: str) -> tuple[Any, ...]:
     return tuple(made[..., k] for k in range(4))
 
 
-@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))], amp="widest", numbers=("std0", "std1", "std2", "std3", "clip"), **_FLAT)
+@op(
+    npx="box_decode",
+    nd_contrib="box_decode",
+    samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))],
+    amp="widest",
+    numbers=("std0", "std1", "std2", "std3", "clip"),
+    **_FLAT,
+)
 @constant
 def box_decode(
     data: Any,
@@ -255,7 +273,9 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
     ax, ay, aw, ah = _center(anchors, "corner")
     offsets = jnp.stack([(gx - ax) / aw, (gy - ay) / ah, jnp.log(gw / aw), jnp.log(gh / ah)], -1)
     hit = (samples > 0.5)[..., None]
-    return jnp.where(hit, (offsets - means) / stds, 0), jnp.broadcast_to(hit, offsets.shape).astype(refs.dtype)
+    return jnp.where(hit, (offsets - means) / stds, 0), jnp.broadcast_to(hit, offsets.shape).astype(
+        refs.dtype
+    )
 
 
 @op(
@@ -267,11 +287,15 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
     numbers=("threshold",),
     loops=True,
 )
-def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1) -> Any:
+def bipartite_matching(
+    data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1
+) -> Any:
     """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
     n, m = data.shape[-2:]
     if not data.size:
-        return jnp.full(data.shape[:-1], -1, data.dtype), jnp.zeros((*data.shape[:-2], m), data.dtype)
+        return jnp.full(data.shape[:-1], -1, data.dtype), jnp.zeros(
+            (*data.shape[:-2], m), data.dtype
+        )
 
     def one(scores: Any) -> Any:
         order = jnp.argsort((scores if is_ascend else -scores).reshape(-1))
@@ -318,7 +342,9 @@ def multibox_prior(
     step_y, step_x = (steps[0], steps[1]) if steps[0] > 0 else (1 / h, 1 / w)
     cy, cx = (np.arange(h) + offsets[0]) * step_y, (np.arange(w) + offsets[1]) * step_x
     shape = h / w
-    sizes, ratios = [v if isinstance(v, tuple) else (v,) for v in (sizes, ratios)]  # a number is a tuple of one
+    sizes, ratios = [
+        v if isinstance(v, tuple) else (v,) for v in (sizes, ratios)
+    ]  # a number is a tuple of one
     extents = [(s * shape * np.sqrt(ratios[0]) / 2, s / np.sqrt(ratios[0]) / 2) for s in sizes]
     extents += [(sizes[0] * shape * np.sqrt(r) / 2, sizes[0] / np.sqrt(r) / 2) for r in ratios[1:]]
     y, x = np.meshgrid(cy, cx, indexing="ij")
@@ -369,7 +395,9 @@ def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) ->
         near = jnp.maximum(1 - jnp.abs(jnp.clip(at, 0, size - 1)[:, None] - pixels), 0)
         return total + jnp.where(inside[:, None], near, 0).astype(total.dtype)
 
-    return lax.fori_loop(0, count, add, jnp.zeros((cells, size), start.dtype)) / count.astype(start.dtype)
+    return lax.fori_loop(0, count, add, jnp.zeros((cells, size), start.dtype)) / count.astype(
+        start.dtype
+    )
 
 
 @op(
@@ -425,7 +453,14 @@ def roi_align(
     return jax.vmap(one)(lax.stop_gradient(rois))
 
 
-@op(npx="roi_pooling", nd="ROIPooling", display="ROIPooling", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)], **_FLAT, numbers=("spatial_scale",))
+@op(
+    npx="roi_pooling",
+    nd="ROIPooling",
+    display="ROIPooling",
+    samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)],
+    **_FLAT,
+    numbers=("spatial_scale",),
+)
 def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float) -> Any:
     """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size)."""
     ph, pw = pooled_size
@@ -466,7 +501,11 @@ def _sample(data: Any, grid: Any) -> Any:
     return jax.vmap(one)(data, y, x)
 
 
-@op(nd="BilinearSampler", display="BilinearSampler", samples=[case(f(1, 2, 4, 4), f(1, 2, 3, 3, low=-0.9, high=0.9))])
+@op(
+    nd="BilinearSampler",
+    display="BilinearSampler",
+    samples=[case(f(1, 2, 4, 4), f(1, 2, 3, 3, low=-0.9, high=0.9))],
+)
 def bilinear_sampler(data: Any, grid: Any, *, cudnn_off: bool = False) -> Any:
     """Images (N, C, H, W) at the places of a grid (N, 2, h, w): x and y from -1 to 1; zero outside."""
     return _sample(data, grid)
@@ -482,7 +521,10 @@ def _affine_grid(theta: Any, shape: Any) -> Any:
 @op(
     nd="GridGenerator",
     display="GridGenerator",
-    samples=[case(f(2, 6), transform_type="affine", target_shape=(3, 4)), case(f(1, 2, 3, 4), transform_type="warp")],
+    samples=[
+        case(f(2, 6), transform_type="affine", target_shape=(3, 4)),
+        case(f(1, 2, 3, 4), transform_type="warp"),
+    ],
 )
 def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)) -> Any:
     """Sampling grids of affine matrices (N, 6), or of flow fields (N, 2, H, W) in pixels (``warp``)."""
@@ -495,7 +537,19 @@ def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)
     return at / scale - 1
 
 
-@op(nd="SpatialTransformer", display="SpatialTransformer", samples=[case(f(1, 2, 4, 4), Given([[0.8, 0.1, 0, 0.1, 0.7, 0.1]]), target_shape=(3, 3), transform_type="affine", sampler_type="bilinear")])
+@op(
+    nd="SpatialTransformer",
+    display="SpatialTransformer",
+    samples=[
+        case(
+            f(1, 2, 4, 4),
+            Given([[0.8, 0.1, 0, 0.1, 0.7, 0.1]]),
+            target_shape=(3, 3),
+            transform_type="affine",
+            sampler_type="bilinear",
+        )
+    ],
+)
 def spatial_transformer(
     data: Any,
     loc: Any,

@@ -30,7 +30,9 @@ Draws = tuple[int, ...] | None
 class _Part:
     """A graph with what it captured: a function of the operands that vary, and of the step's number."""
 
-    def __init__(self, graph: Graph, captured: Sequence[Any], updated: Sequence[int], at: int, offset: Any):
+    def __init__(
+        self, graph: Graph, captured: Sequence[Any], updated: Sequence[int], at: int, offset: Any
+    ):
         self.graph = graph
         self.captured = tuple(captured)
         self.updated = updated
@@ -58,7 +60,11 @@ def _captures(graph: Graph, given: int) -> int:
 
 
 def _parts(
-    operands: Sequence[Any], graphs: Sequence[Graph], given: int, updated: Sequence[Sequence[int]], draws: Draws
+    operands: Sequence[Any],
+    graphs: Sequence[Graph],
+    given: int,
+    updated: Sequence[Sequence[int]],
+    draws: Draws,
 ) -> tuple[Arrays, list[_Part]]:
     """The operands that the graphs are called with, and the graphs with what they captured."""
     offset = operands[-1] if draws else None
@@ -66,7 +72,9 @@ def _parts(
     for k, graph in enumerate(graphs):
         n = _captures(graph, given)
         positions = [p[k] for p in updated]
-        found.append(_Part(graph, operands[at : at + n], positions, draws[k] if draws else -1, offset))
+        found.append(
+            _Part(graph, operands[at : at + n], positions, draws[k] if draws else -1, offset)
+        )
         at += n
     return tuple(operands[:given]), found
 
@@ -87,7 +95,9 @@ def _weighed(x: Any, state: Any, weight: Any) -> list[Any]:
 
 @op(
     "_foreach",
-    samples=[case(f(4, 3), f(3), f(3), body=Body(_weighed, (3,), (3,), (3,)), num_data=1, num_out_data=1)],
+    samples=[
+        case(f(4, 3), f(3), f(3), body=Body(_weighed, (3,), (3,), (3,)), num_data=1, num_out_data=1)
+    ],
     internal="_npx_foreach",
     aliases=("_foreach",),
     outputs=lambda attrs, n: len(attrs["body"].outputs),
@@ -193,7 +203,9 @@ def while_loop(
 
         if bounded:
             start = jnp.ones((), bool), given, part.before()
-            (_, variables, news), outs = lax.scan(once, start, jnp.arange(max_iterations, dtype=jnp.int64))
+            (_, variables, news), outs = lax.scan(
+                once, start, jnp.arange(max_iterations, dtype=jnp.int64)
+            )
             return (*outs, *variables, *news)
 
         def running(carry: Any) -> Any:
@@ -203,13 +215,20 @@ def while_loop(
         def next_step(carry: Any) -> Any:
             k, variables, news, outs = carry
             row, variables, news = step(variables, news, k)
-            outs = tuple([lax.dynamic_update_index_in_dim(o, r, k, 0) for o, r in zip(outs, row, strict=True)])
+            outs = tuple(
+                [
+                    lax.dynamic_update_index_in_dim(o, r, k, 0)
+                    for o, r in zip(outs, row, strict=True)
+                ]
+            )
             return k + 1, variables, news, outs
 
         blank = tuple([jnp.zeros((max_iterations, *r.shape), r.dtype) for r in rows])
         if not max_iterations:
             return (*blank, *given, *part.before())
-        _, variables, news, outs = lax.while_loop(running, next_step, (zero, given, part.before(), blank))
+        _, variables, news, outs = lax.while_loop(
+            running, next_step, (zero, given, part.before(), blank)
+        )
         return (*outs, *variables, *news)
 
     @jax.custom_jvp
@@ -226,7 +245,13 @@ def while_loop(
 @op(
     "_cond",
     samples=[
-        case(f(low=1.0), f(3), then_branch=Body(_squared, (3,)), else_branch=Body(lambda x: [x, x], (3,)), num_inputs=1)
+        case(
+            f(low=1.0),
+            f(3),
+            then_branch=Body(_squared, (3,)),
+            else_branch=Body(lambda x: [x, x], (3,)),
+            num_inputs=1,
+        )
     ],
     internal="_npx_cond",
     aliases=("_cond",),

@@ -50,7 +50,14 @@ def _filled(name: str, value: float) -> None:
     def filled(*, shape: Any, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(shape_of(shape), value, dtype_of(dtype))
 
-    @op(name + "@nd", nd=name, samples=cases, doc=f"An array of {name}.", internal="_" + name, **_SHAPED)
+    @op(
+        name + "@nd",
+        nd=name,
+        samples=cases,
+        doc=f"An array of {name}.",
+        internal="_" + name,
+        **_SHAPED,
+    )
     def filled_nd(*, shape: Any, dtype: Any = None, stype: Any = None) -> Any:
         return jnp.full(shape_of(shape), value, dtype_of(dtype))
 
@@ -63,7 +70,13 @@ def _default_of(value: Any) -> str:
     return {"b": "bool", "i": "int64", "f": DEFAULT}[kind(value)]
 
 
-@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_SHAPED, numbers=("fill_value",))
+@op(
+    "full",
+    samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)],
+    internal="_npi_full",
+    **_SHAPED,
+    numbers=("fill_value",),
+)
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
     if isinstance(fill_value, str) or fill_value is None:
@@ -71,7 +84,14 @@ def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return jnp.full(shape_of(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
 
 
-@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_SHAPED, numbers=("val",))
+@op(
+    "full@nd",
+    nd="full",
+    samples=[case(shape=(2, 2), val=7)],
+    internal="_full",
+    **_SHAPED,
+    numbers=("val",),
+)
 def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
     """An array of one number."""
     return jnp.full(shape_of(shape), fitted(val, dtype_of(dtype)))
@@ -86,7 +106,14 @@ def _like(name: str, value: float) -> None:
     def like(a: Any, *, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(a.shape, value, dtype_of(dtype, a.dtype))
 
-    @op(name + "@nd", nd=name, samples=cases[:2], doc=f"{name[:-5]} in the shape of an array.", methods="nd", **_FLAT)
+    @op(
+        name + "@nd",
+        nd=name,
+        samples=cases[:2],
+        doc=f"{name[:-5]} in the shape of an array.",
+        methods="nd",
+        **_FLAT,
+    )
     def like_nd(data: Any) -> Any:
         return jnp.full(data.shape, value, data.dtype)
 
@@ -96,12 +123,21 @@ _like("ones_like", 1)
 
 
 @op(np="empty_like", samples=[case(f(2, 3))], internal=None, **_FLAT)
-def empty_like(prototype: Any, *, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
+def empty_like(
+    prototype: Any, *, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None
+) -> Any:
     """An array in the shape and dtype of another whose numbers mean nothing (zeros)."""
-    return jnp.zeros(prototype.shape if shape is None else shape_of(shape), dtype_of(dtype, prototype.dtype))
+    return jnp.zeros(
+        prototype.shape if shape is None else shape_of(shape), dtype_of(dtype, prototype.dtype)
+    )
 
 
-@op(np="full_like", samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)], **_FLAT, numbers=("fill_value",))
+@op(
+    np="full_like",
+    samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)],
+    **_FLAT,
+    numbers=("fill_value",),
+)
 def full_like(a: Any, *, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
     """One number in the shape and dtype of an array."""
     return jnp.full(a.shape, fitted(fill_value, dtype_of(dtype, a.dtype)))
@@ -118,7 +154,9 @@ def _length(*, start: Any, stop: Any = None, step: Any = 1) -> int:
         if isinstance(number, str):
             raise TypeError(f"arange: {name} is a number, got {number!r}")
     if step == 0:
-        raise ValueError("arange: step is what each number adds to the one before, and 0 leads nowhere")
+        raise ValueError(
+            "arange: step is what each number adds to the one before, and 0 leads nowhere"
+        )
     return max(int(np.ceil((stop - start) / step)), 0)
 
 
@@ -128,7 +166,9 @@ def _range(start: Any, stop: Any, step: Any, dtype: Any, length: int | None) -> 
         length = _length(start=start, stop=stop, step=step)
     start, step = (0 if stop is None else start), (1 if step is None else step)
     if np.dtype(dtype).kind in "iu":  # as in C, before anything is added up
-        start, step = (jnp.trunc(v) if isinstance(v, jax.Array) else np.trunc(v) for v in (start, step))
+        start, step = (
+            jnp.trunc(v) if isinstance(v, jax.Array) else np.trunc(v) for v in (start, step)
+        )
     made = start + step * np.arange(length)
     return cast_like_c(made, dtype) if isinstance(made, jax.Array) else made.astype(dtype)
 
@@ -143,10 +183,16 @@ def _length_of(given: dict[str, Any]) -> dict[str, Any]:
     return {"length": _length(**{k: v for k, v in given.items() if k in ("start", "stop", "step")})}
 
 
-_RANGES = [case(start=5), case(start=1, stop=9, step=2), case(start=5, stop=0, step=-1, dtype="int32")]
+_RANGES = [
+    case(start=5),
+    case(start=1, stop=9, step=2),
+    case(start=5, stop=0, step=-1, dtype="int32"),
+]
 
 
-def arange(*, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, length: int | None = None) -> Any:
+def arange(
+    *, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, length: int | None = None
+) -> Any:
     """Numbers from start (0) to below stop, float32 unless told otherwise."""
     return jnp.asarray(_range(start, stop, step, dtype_of(dtype), length))
 
@@ -176,7 +222,13 @@ op(
     numbers=("start", "step"),
 )
 def arange_like(
-    data: Any, *, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: Any = None, axis: int | None = None
+    data: Any,
+    *,
+    start: float = 0.0,
+    step: float = 1.0,
+    repeat: int = 1,
+    ctx: Any = None,
+    axis: int | None = None,
 ) -> Any:
     """Numbers counting through an array of this shape, or along one axis of it."""
     n = data.size if axis is None else data.shape[axis]
@@ -196,7 +248,9 @@ _SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int
     internal="_linspace",
     numbers=("start", "stop"),
 )
-def linspace(*, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+def linspace(
+    *, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None
+) -> Any:
     """Evenly spaced numbers."""
     if num != int(num):
         raise TypeError(f"Number of samples must be an integer, got num={num}")
@@ -226,9 +280,22 @@ def linspace_between(
     return jnp.linspace(start, stop, int(num), endpoint, axis=axis, dtype=dtype or made)
 
 
-@op(np="logspace", wide="float64", samples=[case(start=0, stop=2, num=3)], **_FLAT, numbers=("start", "stop", "base"))
+@op(
+    np="logspace",
+    wide="float64",
+    samples=[case(start=0, stop=2, num=3)],
+    **_FLAT,
+    numbers=("start", "stop", "base"),
+)
 def logspace(
-    *, start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
+    *,
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Any:
     """Numbers whose logarithms are evenly spaced."""
     return jnp.asarray(fitted(base ** _spaced(start, stop, int(num), endpoint), dtype_of(dtype)))
@@ -237,7 +304,14 @@ def logspace(
 # --------------------------------------------------------------------------- matrices of 0 and 1
 
 
-@op(np="eye", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")], **_FLAT, lengths={"N": int, "M": int}, numbers=("k",))
+@op(
+    np="eye",
+    wide="float64",
+    samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")],
+    **_FLAT,
+    lengths={"N": int, "M": int},
+    numbers=("k",),
+)
 def eye(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
     if hasattr(k, "dtype"):
@@ -252,7 +326,15 @@ def _below(shape: tuple[int, ...], k: Any) -> Any:
     return jnp.arange(rows)[:, None] + k >= jnp.arange(columns)
 
 
-@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], internal="_eye", **_FLAT, lengths={"N": int, "M": int}, numbers=("k",))
+@op(
+    "eye@nd",
+    nd="eye",
+    samples=[case(N=3), case(N=3, M=4, k=1)],
+    internal="_eye",
+    **_FLAT,
+    lengths={"N": int, "M": int},
+    numbers=("k",),
+)
 def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
     return eye(N=N, M=M or N, k=k, dtype=dtype)
@@ -276,14 +358,22 @@ def tri(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any: 
 def tril(m: Any, *, k: int = 0) -> Any:
     """The lower triangle; of a vector, that of the matrix whose rows it is."""
     m = jnp.broadcast_to(m, (*m.shape, *m.shape)) if m.ndim == 1 else m
-    return jnp.tril(m, k) if not hasattr(k, "dtype") else jnp.where(_below(m.shape[-2:], k), m, jnp.zeros((), m.dtype))
+    return (
+        jnp.tril(m, k)
+        if not hasattr(k, "dtype")
+        else jnp.where(_below(m.shape[-2:], k), m, jnp.zeros((), m.dtype))
+    )
 
 
 @op(np="triu", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.triu, numbers=("k",))
 def triu(m: Any, *, k: int = 0) -> Any:
     """The upper triangle; of a vector, that of the matrix whose rows it is."""
     m = jnp.broadcast_to(m, (*m.shape, *m.shape)) if m.ndim == 1 else m
-    return jnp.triu(m, k) if not hasattr(k, "dtype") else jnp.where(_below(m.shape[-2:], k - 1), jnp.zeros((), m.dtype), m)
+    return (
+        jnp.triu(m, k)
+        if not hasattr(k, "dtype")
+        else jnp.where(_below(m.shape[-2:], k - 1), jnp.zeros((), m.dtype), m)
+    )
 
 
 @op(np="indices", samples=[case(dimensions=(2, 3))], **_FLAT)
@@ -300,7 +390,9 @@ def _window(fn: Callable[[int], np.ndarray]) -> Callable[..., Any]:
 
 
 for _name in ("hanning", "hamming", "blackman"):
-    op(_name, np=_name, samples=[case(M=5)], doc=f"The {_name} window.", wide="float64", **_FLAT)(_window(getattr(np, _name)))
+    op(_name, np=_name, samples=[case(M=5)], doc=f"The {_name} window.", wide="float64", **_FLAT)(
+        _window(getattr(np, _name))
+    )
 
 
 def _triangle(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -312,12 +404,26 @@ def _triangle(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("tril_indices", "triu_indices"):
     _internal = "_npi_tril_indices" if _name == "tril_indices" else None
-    op(_name, np=_name, samples=[case(n=3)], doc="Where a triangle is.", internal=_internal, outputs=2, tupled=True, **_FLAT)(
-        _triangle(getattr(np, _name))
-    )
+    op(
+        _name,
+        np=_name,
+        samples=[case(n=3)],
+        doc="Where a triangle is.",
+        internal=_internal,
+        outputs=2,
+        tupled=True,
+        **_FLAT,
+    )(_triangle(getattr(np, _name)))
 
 
-@op(np="vander", samples=[case(f(3)), case(f(3), N=2, increasing=True)], ref=np.vander, internal=None)
+@op(
+    np="vander",
+    samples=[case(f(3)), case(f(3), N=2, increasing=True)],
+    ref=np.vander,
+    internal=None,
+)
 def vander(x: Any, *, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
     """The Vandermonde matrix."""
-    return jnp.vander(x.astype("float64" if jnp.issubdtype(x.dtype, jnp.inexact) else "int64"), N, increasing)
+    return jnp.vander(
+        x.astype("float64" if jnp.issubdtype(x.dtype, jnp.inexact) else "int64"), N, increasing
+    )

@@ -12,12 +12,16 @@ from .samples import case, f
 from .table import op
 
 
-def _shapes(shape: Any, *, kernel: Any, num_filter: int, num_group: int = 1, **attrs: Any) -> dict[str, tuple[int, ...]]:
+def _shapes(
+    shape: Any, *, kernel: Any, num_filter: int, num_group: int = 1, **attrs: Any
+) -> dict[str, tuple[int, ...]]:
     found = {"weight": (num_filter, shape[1] // num_group, *kernel)}
     return found if attrs.get("no_bias") else {**found, "bias": (num_filter,)}
 
 
-def _places(offset: Any, groups: int, kernel: Any, stride: Any, dilate: Any, pad: Any) -> tuple[Any, Any]:
+def _places(
+    offset: Any, groups: int, kernel: Any, stride: Any, dilate: Any, pad: Any
+) -> tuple[Any, Any]:
     """Where each tap of each group samples: y and x, (N, groups, taps, h, w)."""
     kh, kw = kernel
     n, _, h, w = offset.shape
@@ -74,7 +78,9 @@ def _convolved(
         )
     y, x = _places(offset, groups, kernel, stride, dilate, pad)
     images = data.reshape(n, groups, channels // groups, *data.shape[2:])
-    columns = jax.vmap(jax.vmap(lambda a, b, c: _sampled(a, b, c, edge)))(images, y, x)  # (n, g, c/g, taps, h, w)
+    columns = jax.vmap(jax.vmap(lambda a, b, c: _sampled(a, b, c, edge)))(
+        images, y, x
+    )  # (n, g, c/g, taps, h, w)
     if mask is not None:
         columns = columns * mask.reshape(n, groups, 1, taps, *size)
     columns = columns.reshape(n, num_group, channels // num_group, taps, *size)

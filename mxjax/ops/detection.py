@@ -16,8 +16,15 @@ from .table import constant, op
 _FLAT = dict(smooth=False, amp="full")
 _WIDE = dict(smooth=False, amp="widest")
 _VARIANCES = (0.1, 0.1, 0.2, 0.2)
-_ANCHORS = Given([[[0.1, 0.1, 0.3, 0.3], [0.2, 0.2, 0.6, 0.6], [0.5, 0.5, 0.9, 0.9], [0.0, 0.0, 0.2, 0.2]]])
-_LABELS = Given([[[0, 0.1, 0.1, 0.35, 0.3], [1, 0.5, 0.45, 0.9, 0.8]], [[1, 0.2, 0.3, 0.6, 0.6], [-1, -1, -1, -1, -1]]])
+_ANCHORS = Given(
+    [[[0.1, 0.1, 0.3, 0.3], [0.2, 0.2, 0.6, 0.6], [0.5, 0.5, 0.9, 0.9], [0.0, 0.0, 0.2, 0.2]]]
+)
+_LABELS = Given(
+    [
+        [[0, 0.1, 0.1, 0.35, 0.3], [1, 0.5, 0.45, 0.9, 0.8]],
+        [[1, 0.2, 0.3, 0.6, 0.6], [-1, -1, -1, -1, -1]],
+    ]
+)
 
 
 @op(
@@ -98,7 +105,12 @@ def multibox_target(
         gx, gy = (mine[:, 1] + mine[:, 3]) / 2, (mine[:, 2] + mine[:, 4]) / 2
         gw, gh = mine[:, 3] - mine[:, 1], mine[:, 4] - mine[:, 2]
         v = variances
-        offsets = [(gx - ax) / aw / v[0], (gy - ay) / ah / v[1], jnp.log(gw / aw) / v[2], jnp.log(gh / ah) / v[3]]
+        offsets = [
+            (gx - ax) / aw / v[0],
+            (gy - ay) / ah / v[1],
+            jnp.log(gw / aw) / v[2],
+            jnp.log(gh / ah) / v[3],
+        ]
         some = real.any()
         hit = (positive & some)[:, None]
         where = jnp.where(hit, jnp.stack(offsets, -1), 0).reshape(-1)
@@ -116,7 +128,14 @@ def multibox_target(
     nd_contrib="MultiBoxDetection",
     samples=[
         case(f(2, 3, 4, low=0.1, high=1.0), f(2, 16, low=-0.5, high=0.5), _ANCHORS),
-        case(f(2, 3, 4, low=0.1, high=1.0), f(2, 16), _ANCHORS, nms_topk=2, force_suppress=True, nms_threshold=0.1),
+        case(
+            f(2, 3, 4, low=0.1, high=1.0),
+            f(2, 16),
+            _ANCHORS,
+            nms_topk=2,
+            force_suppress=True,
+            nms_threshold=0.1,
+        ),
     ],
     **_FLAT,
     loops=True,
@@ -155,7 +174,9 @@ def multibox_detection(
         kind, score = jnp.argmax(scores[1:], 0), jnp.max(scores[1:], 0)
         valid = score >= threshold
         order = jnp.argsort(jnp.where(valid, -score if suppresses else 0, jnp.inf), stable=True)
-        if suppresses and nms_topk > 0:  # what is beyond stays in the order of the anchors, as in MXNet
+        if (
+            suppresses and nms_topk > 0
+        ):  # what is beyond stays in the order of the anchors, as in MXNet
             order = jnp.where(jnp.arange(n) < nms_topk, order, jnp.argsort(~valid, stable=True))
             count = valid.sum()
             valid = jnp.arange(n) < count
@@ -164,12 +185,16 @@ def multibox_detection(
             kind, score, corners, valid = kind[order], score[order], corners[order], valid[order]
         return kind, score, corners, valid
 
-    kind, score, corners, valid = jax.vmap(one)(lax.stop_gradient(cls_prob), lax.stop_gradient(loc_pred))
+    kind, score, corners, valid = jax.vmap(one)(
+        lax.stop_gradient(cls_prob), lax.stop_gradient(loc_pred)
+    )
     kept = valid
     if suppresses:
         if nms_topk > 0:
             kept &= jnp.arange(n) < nms_topk
-        kept = unsuppressed(corners, None if force_suppress else kind, kept, nms_threshold, "corner", or_equal=True)
+        kept = unsuppressed(
+            corners, None if force_suppress else kind, kept, nms_threshold, "corner", or_equal=True
+        )
     named = jnp.where(kept, kind, -1).astype(corners.dtype)
     made = jnp.concatenate([named[..., None], score[..., None], corners], -1)
     return lax.stop_gradient(jnp.where(valid[..., None], made, -1))
@@ -182,13 +207,22 @@ def _rpn_anchors(stride: int, scales: Any, ratios: Any) -> np.ndarray:
     """Anchors (A, 4) of a region proposal network around the first cell, ratios before scales."""
     made = []
     centre = 0.5 * (stride - 1)
-    scales, ratios = [v if isinstance(v, tuple) else (v,) for v in (scales, ratios)]  # a number is a tuple of one
+    scales, ratios = [
+        v if isinstance(v, tuple) else (v,) for v in (scales, ratios)
+    ]  # a number is a tuple of one
     for ratio in ratios:
         width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
         height = np.floor(width * ratio + 0.5)
         for scale in scales:
             w, h = width * scale, height * scale
-            made.append([centre - 0.5 * (w - 1), centre - 0.5 * (h - 1), centre + 0.5 * (w - 1), centre + 0.5 * (h - 1)])
+            made.append(
+                [
+                    centre - 0.5 * (w - 1),
+                    centre - 0.5 * (h - 1),
+                    centre + 0.5 * (w - 1),
+                    centre + 0.5 * (h - 1),
+                ]
+            )
     return np.array(made)
 
 
@@ -294,7 +328,9 @@ def proposal(
     scale. With fewer than ``rpn_post_nms_top_n`` they come again from the first.
     """
     if cls_prob.shape[0] != 1:
-        raise ValueError(f"Proposal takes one image, got {cls_prob.shape[0]}; MultiProposal takes several")
+        raise ValueError(
+            f"Proposal takes one image, got {cls_prob.shape[0]}; MultiProposal takes several"
+        )
     return _proposing(
         cls_prob, bbox_pred, im_info, output_score, before=rpn_pre_nms_top_n, after=rpn_post_nms_top_n,
         threshold=threshold, rpn_min_size=rpn_min_size, scales=scales, ratios=ratios, feature_stride=feature_stride,
@@ -333,11 +369,19 @@ _ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
 
 @op(
     nd_contrib="PSROIPooling",
-    samples=[case(f(1, 8, 6, 6), _ROIS, spatial_scale=1.0, output_dim=2, pooled_size=2, group_size=2)],
+    samples=[
+        case(f(1, 8, 6, 6), _ROIS, spatial_scale=1.0, output_dim=2, pooled_size=2, group_size=2)
+    ],
     **_WIDE,
 )
 def psroi_pooling(
-    data: Any, rois: Any, *, spatial_scale: float, output_dim: int, pooled_size: int, group_size: int = 0
+    data: Any,
+    rois: Any,
+    *,
+    spatial_scale: float,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int = 0,
 ) -> Any:
     """Means of the cells of regions, each cell from channels of its own (R-FCN, Dai et al. 2016): (R, output_dim, p, p)."""
     h, w = data.shape[2:]
@@ -402,7 +446,9 @@ def deformable_psroi_pooling(
 
     def one(roi: Any, offset: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
-        image = image.reshape(output_dim, groups, groups, h, w)[:, cell][:, :, cell]  # (d, p, p, h, w)
+        image = image.reshape(output_dim, groups, groups, h, w)[:, cell][
+            :, :, cell
+        ]  # (d, p, p, h, w)
         x0, y0 = (jnp.round(roi[k]) * spatial_scale - 0.5 for k in (1, 2))
         x1, y1 = ((jnp.round(roi[k]) + 1) * spatial_scale - 0.5 for k in (3, 4))
         width, height = jnp.maximum(x1 - x0, 0.1), jnp.maximum(y1 - y0, 0.1)
@@ -421,7 +467,9 @@ def deformable_psroi_pooling(
             return _bilinear(channels, y, x)
 
         by_class = image.reshape(classes, each, p, p, h, w).transpose(0, 2, 3, 1, 4, 5)
-        values = jax.vmap(jax.vmap(jax.vmap(of_cell)))(by_class, y, x)  # (classes, p, p, each, s, s)
+        values = jax.vmap(jax.vmap(jax.vmap(of_cell)))(
+            by_class, y, x
+        )  # (classes, p, p, each, s, s)
         weight = inside[:, :, :, None].astype(data.dtype)
         count = weight.sum((-2, -1))
         mean = jnp.where(count > 0, (values * weight).sum((-2, -1)) / jnp.maximum(count, 1), 0)
@@ -435,7 +483,15 @@ def deformable_psroi_pooling(
 
 @op(
     nd_contrib="RROIAlign",
-    samples=[case(f(1, 2, 6, 6), Given([[0, 3.0, 3.0, 4.0, 3.0, 30.0]]), pooled_size=(2, 2), spatial_scale=1.0, sampling_ratio=2)],
+    samples=[
+        case(
+            f(1, 2, 6, 6),
+            Given([[0, 3.0, 3.0, 4.0, 3.0, 30.0]]),
+            pooled_size=(2, 2),
+            spatial_scale=1.0,
+            sampling_ratio=2,
+        )
+    ],
     **_WIDE,
     loops=True,
 )
@@ -452,7 +508,10 @@ def rroi_align(
     def one(roi: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
         cx, cy = roi[1] * spatial_scale, roi[2] * spatial_scale
-        width, height = jnp.maximum(roi[3] * spatial_scale, 1), jnp.maximum(roi[4] * spatial_scale, 1)
+        width, height = (
+            jnp.maximum(roi[3] * spatial_scale, 1),
+            jnp.maximum(roi[4] * spatial_scale, 1),
+        )
         turn = roi[5] * (np.pi / 180)
         rows = samples_a_cell(height / ph, sampling_ratio)
         columns = samples_a_cell(width / pw, sampling_ratio)

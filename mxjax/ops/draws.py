@@ -47,7 +47,11 @@ class HostKey:
 
 def split(key: Any, n: int = 2) -> Any:
     """So many keys of one."""
-    return [HostKey(key, k) for k in range(n)] if isinstance(key, HostKey) else jax.random.split(key, n)
+    return (
+        [HostKey(key, k) for k in range(n)]
+        if isinstance(key, HostKey)
+        else jax.random.split(key, n)
+    )
 
 
 def uniform(key: Any, low: Any = 0.0, high: Any = 1.0, k: int = 0) -> Any:
@@ -69,7 +73,9 @@ def normal(key: Any, n: int) -> Any:
     """So many normal numbers of float32."""
     if not isinstance(key, HostKey):
         return jax.random.normal(key, (n,), jnp.float32)
-    return np.array([math.sqrt(2) * erf_inv_of(float(key.uniform(k, _LEAST, 1))) for k in range(n)], np.float32)
+    return np.array(
+        [math.sqrt(2) * erf_inv_of(float(key.uniform(k, _LEAST, 1))) for k in range(n)], np.float32
+    )
 
 
 _LEAST = np.nextafter(np.float32(-1), np.float32(0))

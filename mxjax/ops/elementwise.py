@@ -53,7 +53,9 @@ def truncated(fn: Any) -> Any:
 def _numbers(fn: Any, name: str) -> Any:
     def checked(*xs: Any) -> Any:
         if all(x.dtype == bool for x in xs):
-            raise TypeError(f"{name} is not defined for bool arrays; convert them: x.astype('int32')")
+            raise TypeError(
+                f"{name} is not defined for bool arrays; convert them: x.astype('int32')"
+            )
         return fn(*xs)
 
     return checked
@@ -138,7 +140,9 @@ def floored(a: Any, b: Any) -> Any:
     A quotient smaller than normal numbers is zero, as MXNet's processors compute it, whatever computes here.
     """
     quotient = a / jnp.where(a != a, a, b)
-    least = np.finfo("float64" if quotient.dtype == "float64" else "float32").tiny  # float16 is computed in float32
+    least = np.finfo(
+        "float64" if quotient.dtype == "float64" else "float32"
+    ).tiny  # float16 is computed in float32
     return jnp.floor(jnp.where(jnp.abs(quotient) < least, 0 * quotient, quotient))
 
 
@@ -156,13 +160,17 @@ def floor_divide(a: Any, b: Any) -> Any:
         return a & b  # by False it is False, as NumPy's integers by zero are zero
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return floored(a, b)
-    return jnp.where(b == 0, jnp.zeros_like(a), jnp.floor_divide(a, jnp.where(b == 0, jnp.ones_like(b), b)))
+    return jnp.where(
+        b == 0, jnp.zeros_like(a), jnp.floor_divide(a, jnp.where(b == 0, jnp.ones_like(b), b))
+    )
 
 
 def power(a: Any, b: Any) -> Any:
     if isinstance(b, np.ndarray) and b.ndim == 0 and jnp.issubdtype(a.dtype, jnp.floating):
         exponent = b.item()
-        if exponent and abs(exponent) <= 16 and exponent == int(exponent):  # a chain of products, and an easy gradient
+        if (
+            exponent and abs(exponent) <= 16 and exponent == int(exponent)
+        ):  # a chain of products, and an easy gradient
             return jax.lax.integer_pow(a, int(exponent))
     a, b = _promote(jnp.asarray(a), jnp.asarray(b))
     if a.dtype == bool:
@@ -206,7 +214,9 @@ def _float_binary(name: str, fn: Any, **row: Any) -> None:
     def checked(a: Any, b: Any) -> Any:
         a, b = _promote(a, b)
         if not jnp.issubdtype(a.dtype, jnp.inexact):
-            raise TypeError(f"{name} takes floating-point arrays, got {a.dtype}: x.astype('float32')")
+            raise TypeError(
+                f"{name} takes floating-point arrays, got {a.dtype}: x.astype('float32')"
+            )
         return fn(a, b)
 
     binary(name, checked, beside=truncated(fn), legacy=_numbers(truncated(fn), name), **row)
@@ -286,7 +296,9 @@ def _ldexp(a: Any, b: Any) -> Any:
         if a.dtype.itemsize == 2:  # whose powers of two end early
             return (a.astype("float32") * jnp.exp2(b.astype("float32"))).astype(a.dtype)
         return a * jnp.exp2(b)
-    exact = jnp.clip(b.astype("int64"), -2000, 2000).astype("int32")  # exp2 rounds, and would miss integers
+    exact = jnp.clip(b.astype("int64"), -2000, 2000).astype(
+        "int32"
+    )  # exp2 rounds, and would miss integers
     return truncated(lambda a: jnp.ldexp(a, exact))(a)
 
 
@@ -332,9 +344,25 @@ binary(
     elemwise_aliases=("_div",),
 )
 binary("floor_divide", floor_divide, samples=_OFF0, smooth=False)
-binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), nd_aliases=("_mod",), samples=_OFF0, smooth=False, wholes=False)
+binary(
+    "mod",
+    mod,
+    np=("mod", "remainder"),
+    nd=("broadcast_mod", "modulo"),
+    nd_aliases=("_mod",),
+    samples=_OFF0,
+    smooth=False,
+    wholes=False,
+)
 binary("fmod", fmod, samples=_OFF0, smooth=False, amp="widest", wholes=False)
-binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE, amp="full")
+binary(
+    "power",
+    power,
+    np=("power", "pow"),
+    nd=("broadcast_power", "power", "pow"),
+    samples=_POSITIVE,
+    amp="full",
+)
 binary(
     "float_power",
     lambda a, b: jnp.power(a.astype("float64"), b.astype("float64")),
@@ -348,19 +376,41 @@ binary("maximum", maximum, nd=("broadcast_maximum", "maximum"), commutes=True, *
 binary("minimum", minimum, nd=("broadcast_minimum", "minimum"), commutes=True, **_MINIMUM)
 binary("fmax", fmax, internal_rscalar="_npi_fmax_scalar", amp="widest")
 binary("fmin", fmin, internal_rscalar="_npi_fmin_scalar", amp="widest")
-_HYPOT = dict.fromkeys(("internal_scalar", "internal_rscalar", "nd_scalar", "nd_rscalar"), "_hypot_scalar")
+_HYPOT = dict.fromkeys(
+    ("internal_scalar", "internal_rscalar", "nd_scalar", "nd_rscalar"), "_hypot_scalar"
+)
 _float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"), amp="widest", **_HYPOT)
 _NOT_IN_ND = dict(nd_internal=None, nd_scalar=None, nd_rscalar=None)
-_float_binary("arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0, **_NOT_IN_ND)
+_float_binary(
+    "arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0, **_NOT_IN_ND
+)
 _float_binary("logaddexp", jnp.logaddexp, internal_rscalar="_npi_logaddexp_scalar", amp="full")
 binary("copysign", _numbers(_copysign, "copysign"), smooth=False, amp="widest")
 binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full")
 binary("heaviside", lambda a, b: _by_numpy(jnp.heaviside)(*_promote(a, b)), smooth=False, **_OURS)
 binary("lcm", _integers(_lcm, "lcm"), nd=None, samples=_INTS, commutes=True, loops=True)
 binary("gcd", _integers(_gcd, "gcd"), nd=None, samples=_INTS, commutes=True, loops=True)
-binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS, commutes=True)
-binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS, commutes=True)
-binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS, commutes=True)
+binary(
+    "bitwise_and",
+    _integers(jnp.bitwise_and, "bitwise_and"),
+    fit=fit_bits,
+    samples=_INTS,
+    commutes=True,
+)
+binary(
+    "bitwise_or",
+    _integers(jnp.bitwise_or, "bitwise_or"),
+    fit=fit_bits,
+    samples=_INTS,
+    commutes=True,
+)
+binary(
+    "bitwise_xor",
+    _integers(jnp.bitwise_xor, "bitwise_xor"),
+    fit=fit_bits,
+    samples=_INTS,
+    commutes=True,
+)
 binary(
     "bitwise_left_shift",
     _integers(jnp.left_shift, "bitwise_left_shift"),
@@ -377,7 +427,12 @@ binary(
 )
 _COMPARED = [case(i(3, 4), i(4)), case(f(3, 4), f(3, 4))]
 # What a comparison with a number on the left is with the number on the right.
-_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+_MIRRORED = {
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
+}
 for _name, _short in (
     ("equal", "equal"),
     ("not_equal", "not_equal"),
@@ -449,7 +504,11 @@ def _rounding(fn: Any) -> Any:
 
 def _sign(x: Any) -> Any:
     out = jnp.sign(x)
-    return jnp.where(jnp.isnan(x), jnp.zeros_like(x), out) if jnp.issubdtype(x.dtype, jnp.inexact) else out
+    return (
+        jnp.where(jnp.isnan(x), jnp.zeros_like(x), out)
+        if jnp.issubdtype(x.dtype, jnp.inexact)
+        else out
+    )
 
 
 def _reciprocal(x: Any) -> Any:
@@ -482,12 +541,27 @@ unary("positive", lambda x: x, nd=None, internal="_npi_copy")
 unary("sign", _numbers(_sign, "sign"), **_FLAT)
 unary("square", _numbers(jnp.square, "square"), amp="full")
 unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P, amp="full")
-unary("bitwise_not", _bits, np=("bitwise_not", "invert", "bitwise_invert"), nd=None, samples=[case(i(3, 4)), case(b(4))])
+unary(
+    "bitwise_not",
+    _bits,
+    np=("bitwise_not", "invert", "bitwise_invert"),
+    nd=None,
+    samples=[case(i(3, 4)), case(b(4))],
+)
 unary("logical_not", jnp.logical_not, samples=[case(i(3, 4)), case(b(4))], methods=None, **_FLAT)
 for _name in ("isnan", "isinf", "isfinite"):
     _odd = [case(Given([1.0, np.nan, np.inf, -np.inf]))]
     unary(_name, getattr(jnp, _name), nd=None, samples=_odd, **_FLAT)
-    unary(_name + "_", getattr(jnp, _name), np=None, nd=None, nd_contrib=_name, samples=_odd, internal=None, **_FLAT)
+    unary(
+        _name + "_",
+        getattr(jnp, _name),
+        np=None,
+        nd=None,
+        nd_contrib=_name,
+        samples=_odd,
+        internal=None,
+        **_FLAT,
+    )
 unary("isposinf", lambda x: jnp.isposinf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("isneginf", lambda x: jnp.isneginf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("signbit", jnp.signbit, nd=None, internal=None, **_FLAT)
@@ -513,7 +587,12 @@ unary("arccosh", _math(jnp.arccosh), np=("arccosh", "acosh"), domain=(1.2, 3.0))
 unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U, amp="full")
 unary("degrees", _math(jnp.degrees), np=("degrees", "rad2deg"))
 unary("radians", _math(jnp.radians), np=("radians", "deg2rad"))
-unary("i0", lambda x: jnp.i0(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype("float64")), nd=None, internal=None)
+unary(
+    "i0",
+    lambda x: jnp.i0(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype("float64")),
+    nd=None,
+    internal=None,
+)
 unary("ceil", _rounding(jnp.ceil), methods={"nd": "ceil", "np": "ceil __ceil__"}, **_FLAT)
 unary("floor", _rounding(jnp.floor), methods={"nd": "floor", "np": "floor __floor__"}, **_FLAT)
 unary("trunc", _rounding(jnp.trunc), methods={"nd": "trunc", "np": "trunc __trunc__"}, **_FLAT)
@@ -521,21 +600,52 @@ unary("fix", _math(_fix), ref=np.fix, **_FLAT)
 unary("rint", _math(_rint), **_FLAT)
 unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P, amp="full")
 unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P, amp="full")
-op("round@nd", nd="round", samples=[case(f(3, 4))], doc="Rounds, halves away from zero.", methods="nd", **_FLAT)(lambda data: _half_away(data))
+op(
+    "round@nd",
+    nd="round",
+    samples=[case(f(3, 4))],
+    doc="Rounds, halves away from zero.",
+    methods="nd",
+    **_FLAT,
+)(lambda data: _half_away(data))
 
 
-@op("around", np=("around", "round", "round_"), samples=[case(f(3, 4)), case(f(3, 4), decimals=1), case(Given([15, 25, -149, 7], "int32"), decimals=-1)], ref=np.around, methods={"np": "round"}, **_FLAT)
+@op(
+    "around",
+    np=("around", "round", "round_"),
+    samples=[
+        case(f(3, 4)),
+        case(f(3, 4), decimals=1),
+        case(Given([15, 25, -149, 7], "int32"), decimals=-1),
+    ],
+    ref=np.around,
+    methods={"np": "round"},
+    **_FLAT,
+)
 def around(x: Any, *, decimals: int = 0) -> Any:
     """Rounds to ``decimals`` places, halves to the even neighbour; integers to tens as NumPy does, where MXNet cuts off."""
     if jnp.issubdtype(x.dtype, jnp.integer):
         unit = 10.0**-decimals
-        return x if decimals >= 0 else (jnp.round(x.astype("float64") / unit) * unit).astype(x.dtype)
+        return (
+            x if decimals >= 0 else (jnp.round(x.astype("float64") / unit) * unit).astype(x.dtype)
+        )
     return jnp.round(x, decimals)
 
 
-@op(np="nan_to_num", samples=[case(Given([1.0, np.nan, np.inf, -np.inf]))], ref=np.nan_to_num, **_FLAT, numbers=("nan", "posinf", "neginf"))
+@op(
+    np="nan_to_num",
+    samples=[case(Given([1.0, np.nan, np.inf, -np.inf]))],
+    ref=np.nan_to_num,
+    **_FLAT,
+    numbers=("nan", "posinf", "neginf"),
+)
 def nan_to_num(
-    x: Any, *, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    x: Any,
+    *,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
 ) -> Any:
     """NaN, +inf and -inf replaced by numbers: 0 and the dtype's largest ones if not told otherwise."""
     return jnp.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
@@ -559,7 +669,9 @@ def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
     if a_min is not None:
         low = _bound(a_min, a.dtype)
         out = jnp.where(a < low, low, out)
-    if a_max is not None:  # asked first, as in MXNet: below both bounds where they are in the wrong order it is a_min
+    if (
+        a_max is not None
+    ):  # asked first, as in MXNet: below both bounds where they are in the wrong order it is a_min
         high = _bound(a_max, a.dtype)
         out = jnp.where(a > high, high, out)
     return out
@@ -571,15 +683,29 @@ def _bound(value: Any, dtype: Any) -> Any:
             info = jnp.iinfo(dtype)
             over, under = value >= info.max, ~(value > info.min)  # NaN is under it
             inside = fitted(jnp.where(over | under, 0, value), dtype)
-            return jnp.where(over, np.asarray(info.max, dtype), jnp.where(under, np.asarray(info.min, dtype), inside))
+            return jnp.where(
+                over,
+                np.asarray(info.max, dtype),
+                jnp.where(under, np.asarray(info.min, dtype), inside),
+            )
         return fitted(value, dtype)
     if jnp.issubdtype(dtype, jnp.integer):
         info = jnp.iinfo(dtype)
-        value = min(max(int(value), info.min), info.max) if np.isfinite(value) else (info.max if value > 0 else info.min)
+        value = (
+            min(max(int(value), info.min), info.max)
+            if np.isfinite(value)
+            else (info.max if value > 0 else info.min)
+        )
     return np.asarray(value, dtype)
 
 
-@op(npx="add_n", nd=("add_n", "ElementWiseSum"), display="add_n", samples=[case(f(3, 4), f(3, 4), f(3, 4))], amp="widest")
+@op(
+    npx="add_n",
+    nd=("add_n", "ElementWiseSum"),
+    display="add_n",
+    samples=[case(f(3, 4), f(3, 4), f(3, 4))],
+    amp="widest",
+)
 def add_n(*args: Any) -> Any:
     """The sum of arrays of one shape."""
     return sum(args[1:], args[0])
@@ -610,7 +736,13 @@ def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> An
     return tuple(x.astype(wanted) for x in data)
 
 
-@op(nd=("identity", "_copy"), np="copy", nd_params="data", samples=[case(f(3, 4))], nd_internal="_copy")
+@op(
+    nd=("identity", "_copy"),
+    np="copy",
+    nd_params="data",
+    samples=[case(f(3, 4))],
+    nd_internal="_copy",
+)
 def copy(a: Any) -> Any:
     """A copy."""
     return jnp.copy(a)
@@ -652,10 +784,15 @@ for _name, _fn in (("modf", _modf), ("frexp", jnp.frexp)):
 @op(np="divmod", samples=_OFF0, outputs=2, tupled=True, ref=np.divmod, internal=None, **_FLAT)
 def divmod_(x1: Any, x2: Any) -> Any:
     """(x1 // x2, x1 % x2), which is NumPy's in MXNet: the quotient goes by the remainder, which is exact."""
-    x1, x2 = (x.astype("int8") if x.dtype == bool else x for x in (jnp.asarray(x1), jnp.asarray(x2)))
+    x1, x2 = (
+        x.astype("int8") if x.dtype == bool else x for x in (jnp.asarray(x1), jnp.asarray(x2))
+    )
     a, b = _promote(x1, x2)
     if not jnp.issubdtype(a.dtype, jnp.inexact):
-        return tuple(jnp.where(b == 0, jnp.zeros((), a.dtype), part) for part in (floor_divide(a, b), mod(a, b)))
+        return tuple(
+            jnp.where(b == 0, jnp.zeros((), a.dtype), part)
+            for part in (floor_divide(a, b), mod(a, b))
+        )
     dtype = a.dtype
     if dtype.itemsize == 2:
         a, b = a.astype("float32"), b.astype("float32")
@@ -663,6 +800,12 @@ def divmod_(x1: Any, x2: Any) -> Any:
     other = (rest != 0) & ((rest < 0) != (b < 0))
     whole = (a - rest) / b - other.astype(a.dtype)
     below = jnp.floor(whole)
-    whole = jnp.where(whole == 0, jnp.copysign(jnp.zeros_like(a), a / b), below + (whole - below > 0.5))
-    rest = jnp.where(rest == 0, jnp.copysign(jnp.zeros_like(b), b), jnp.where(other, rest + b, rest))
-    return jnp.where(b == 0, a / b, whole).astype(dtype), jnp.where(b == 0, jnp.full_like(b, jnp.nan), rest).astype(dtype)
+    whole = jnp.where(
+        whole == 0, jnp.copysign(jnp.zeros_like(a), a / b), below + (whole - below > 0.5)
+    )
+    rest = jnp.where(
+        rest == 0, jnp.copysign(jnp.zeros_like(b), b), jnp.where(other, rest + b, rest)
+    )
+    return jnp.where(b == 0, a / b, whole).astype(dtype), jnp.where(
+        b == 0, jnp.full_like(b, jnp.nan), rest
+    ).astype(dtype)

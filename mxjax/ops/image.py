@@ -69,7 +69,9 @@ def _module(data: Any) -> Any:
 
 def _back(out: Any, dtype: Any, rounded: bool = False) -> Any:
     """`out` in the dtype of the image it was computed from; of NumPy's array nothing is left."""
-    if isinstance(out, np.ndarray) and dtype == np.uint8:  # the same as below, in the memory that there is
+    if (
+        isinstance(out, np.ndarray) and dtype == np.uint8
+    ):  # the same as below, in the memory that there is
         if rounded:
             out += np.float32(0.5)
         return np.clip(out, _ZERO, _FULL, out=out).astype(np.uint8)
@@ -158,20 +160,34 @@ def crop(data: Any, *, x: int, y: int, width: int, height: int) -> Any:
 def _flipped(data: Any, axis: int) -> Any:
     if isinstance(data, np.ndarray):
         if axis == -2 and data.flags.c_contiguous and data.itemsize * data.shape[2] <= 16:
-            whole = data.view(np.dtype((np.void, data.itemsize * data.shape[2])))  # a pixel is moved as one thing
+            whole = data.view(
+                np.dtype((np.void, data.itemsize * data.shape[2]))
+            )  # a pixel is moved as one thing
             return whole[:, ::-1].copy().view(data.dtype)
         return np.flip(data, axis)
     return jnp.flip(data, axis)
 
 
-@op("image_flip_left_right", npx_image="flip_left_right", samples=[case(_IMAGE)], smooth=False, host=True)
+@op(
+    "image_flip_left_right",
+    npx_image="flip_left_right",
+    samples=[case(_IMAGE)],
+    smooth=False,
+    host=True,
+)
 def flip_left_right(data: Any) -> Any:
     """An image mirrored: left becomes right."""
     _image(data, "flip_left_right")
     return _flipped(data, -2)
 
 
-@op("image_flip_top_bottom", npx_image="flip_top_bottom", samples=[case(_IMAGE)], smooth=False, host=True)
+@op(
+    "image_flip_top_bottom",
+    npx_image="flip_top_bottom",
+    samples=[case(_IMAGE)],
+    smooth=False,
+    host=True,
+)
 def flip_top_bottom(data: Any) -> Any:
     """An image upside down."""
     _image(data, "flip_top_bottom")
@@ -271,7 +287,16 @@ def _cubic_as_opencv(x: np.ndarray) -> list[np.ndarray]:
 def _lanczos_as_opencv(x: np.ndarray) -> list[np.ndarray]:
     """Eight weights of float32, by OpenCV's sine and cosine of one angle and its order of sums."""
     half, at = math.sqrt(0.5), x.astype(np.float64) + 3
-    turns = [(1, 0), (-half, -half), (0, 1), (half, -half), (-1, 0), (half, half), (0, -1), (-half, half)]
+    turns = [
+        (1, 0),
+        (-half, -half),
+        (0, 1),
+        (half, -half),
+        (-1, 0),
+        (half, half),
+        (0, -1),
+        (-half, half),
+    ]
     sine, cosine = np.sin(-at * np.pi / 4), np.cos(-at * np.pi / 4)
     whole = x < np.finfo(np.float32).eps  # the pixel itself
     angles = [np.where(whole, 1.0, -(at - k) * np.pi / 4) for k in range(8)]
@@ -319,7 +344,10 @@ def _resized(data: Any, width: int, height: int, interp: int) -> Any:
         return data
     if interp == AREA and (height > rows or width > columns):
         interp = _ENLARGING_AREA
-    if data.dtype == np.uint8 and interp in (BICUBIC, LANCZOS):  # OpenCV rounds once, from 22 bits behind the point
+    if data.dtype == np.uint8 and interp in (
+        BICUBIC,
+        LANCZOS,
+    ):  # OpenCV rounds once, from 22 bits behind the point
         xp, axis = _module(data), data.ndim - 3
         sums = _along(data.astype(xp.int32), axis + 1, _wide_taps(columns, width, interp))
         sums = _along(sums, axis, _wide_taps(rows, height, interp))
@@ -332,7 +360,9 @@ def _resized(data: Any, width: int, height: int, interp: int) -> Any:
     return out if interp == NEAREST else _back(out, data.dtype, rounded=True)
 
 
-@op("image_resize", npx_image="resize", samples=[case(_IMAGE, size=(4, 3))], smooth=False, host=True)
+@op(
+    "image_resize", npx_image="resize", samples=[case(_IMAGE, size=(4, 3))], smooth=False, host=True
+)
 def resize(data: Any, *, size: Any = 0, keep_ratio: bool = False, interp: int = 1) -> Any:
     """An image resized as OpenCV does it (without antialiasing); bytes by area up to rounding, bicubic ones at ties.
 
@@ -410,7 +440,9 @@ def _bytes(pixels: Any, vertical: Any, across: Any) -> Any:
     """Bytes (..., height, width, channels) in OpenCV's fixed point: rows are made first, and lose 4 bits."""
     xp, axis = _module(pixels), pixels.ndim - 3
     rows = _along(pixels.astype(xp.int32), axis + 1, across)
-    rows = rows >> 4 if across[0].shape[1] > 1 else rows << 7  # one tap is 2048 / 2048, which `_along` leaves out
+    rows = (
+        rows >> 4 if across[0].shape[1] > 1 else rows << 7
+    )  # one tap is 2048 / 2048, which `_along` leaves out
     out = None
     for number in range(vertical[0].shape[1]):
         weights = vertical[1][:, number].reshape(-1, 1, 1)
@@ -434,7 +466,9 @@ def _bytes_on_host(pixels: np.ndarray, vertical: Any, across: Any) -> np.ndarray
     parts = np.arange(channels)
     for number in range(left.shape[1]):
         out = more if number else made
-        np.take(flat, (left[:, number, None] * channels + parts).ravel(), axis=1, out=given, mode="clip")
+        np.take(
+            flat, (left[:, number, None] * channels + parts).ravel(), axis=1, out=given, mode="clip"
+        )
         np.multiply(given, np.repeat(right[:, number], channels), out=out)
         if number:
             made += more
@@ -467,12 +501,16 @@ def _bilinear_on_host(pixels: np.ndarray, vertical: Any, across: Any) -> np.ndar
         np.multiply(given, down[:, number, None], out=out)
     if out is lower:
         upper += lower
-    near, far = (scratch.take(name, (height, width * channels), np.float32) for name in ("near", "far"))
+    near, far = (
+        scratch.take(name, (height, width * channels), np.float32) for name in ("near", "far")
+    )
     # Numbers one by one: NumPy moves those of 4 bytes more quickly than pixels of 12.
     parts = np.arange(channels)
     for number in range(left.shape[1]):
         out = far if number else near
-        np.take(upper, (left[:, number, None] * channels + parts).ravel(), axis=1, out=out, mode="clip")
+        np.take(
+            upper, (left[:, number, None] * channels + parts).ravel(), axis=1, out=out, mode="clip"
+        )
         out *= np.repeat(right[:, number], channels)
     if out is far:
         near += far
@@ -584,7 +622,10 @@ def _random_part(
     if xp is np:
         fits, w, h = False, middle_w, middle_h
         for k in range(trials):
-            part, shape = rows * columns * float(uniform(keys[0], area[0], area[1], k)), math.exp(uniform(keys[1], low, high, k))
+            part, shape = (
+                rows * columns * float(uniform(keys[0], area[0], area[1], k)),
+                math.exp(uniform(keys[1], low, high, k)),
+            )
             wide, tall = round(math.sqrt(part * shape)), round(math.sqrt(part / shape))
             if 1 <= wide <= columns and 1 <= tall <= rows:
                 fits, w, h = True, wide, tall
@@ -592,7 +633,12 @@ def _random_part(
         if not fits:
             return (columns - w) / 2, (rows - h) / 2, w, h
         u, v = uniform(keys[2], k=0), uniform(keys[2], k=1)
-        return math.floor(u * np.float32(columns - w + 1)), math.floor(v * np.float32(rows - h + 1)), w, h
+        return (
+            math.floor(u * np.float32(columns - w + 1)),
+            math.floor(v * np.float32(rows - h + 1)),
+            w,
+            h,
+        )
     part = rows * columns * jax.random.uniform(keys[0], (trials,), jnp.float32, *area)
     shape = jnp.exp(jax.random.uniform(keys[1], (trials,), jnp.float32, low, high))
     widths, heights = jnp.round(jnp.sqrt(part * shape)), jnp.round(jnp.sqrt(part / shape))
@@ -611,7 +657,9 @@ def _stretch(start: Any, length: Any, new: int, size: int, interp: int, xp: Any)
     if xp is np:
         half = np.arange(0.5, new)
         if interp == NEAREST:
-            index = np.clip(start + np.floor((half - 0.5) * length / new), start, start + length - 1)
+            index = np.clip(
+                start + np.floor((half - 0.5) * length / new), start, start + length - 1
+            )
             return index.astype(np.intp)[:, None], np.ones((new, 1), np.float32)
         half *= length
         half /= new
@@ -623,7 +671,9 @@ def _stretch(start: Any, length: Any, new: int, size: int, interp: int, xp: Any)
         np.subtract(center, index[:, 0], out=weights[:, 1], casting="same_kind")
         np.subtract(1, weights[:, 1], out=weights[:, 0])
         return index, weights
-    exact = jax.dtypes.canonicalize_dtype(np.float64)  # of float32 XLA would multiply by a rounded 1 / new
+    exact = jax.dtypes.canonicalize_dtype(
+        np.float64
+    )  # of float32 XLA would multiply by a rounded 1 / new
     at, start, length = jnp.arange(new, dtype=exact), start.astype(exact), length.astype(exact)
     last = start + length - 1
     if interp == NEAREST:
@@ -691,7 +741,9 @@ def _contrast(data: Any, factor: Any) -> Any:
 def _mean_gray(data: Any) -> Any:
     if isinstance(data, np.ndarray):
         rows, columns, channels = data.shape
-        sums = data.reshape(rows, -1).sum(0, dtype=np.uint32 if data.dtype == np.uint8 else np.float32)
+        sums = data.reshape(rows, -1).sum(
+            0, dtype=np.uint32 if data.dtype == np.uint8 else np.float32
+        )
         means = sums.reshape(columns, channels).sum(0, dtype=np.float64) / (rows * columns)
         return np.float32(means[0] if channels == 1 else np.dot(means, _GRAY))
     values = _floating(data)
@@ -732,7 +784,9 @@ def _hue(data: Any, turns: Any) -> Any:
         return data
     xp, values = _module(data), _floating(data)
     turns = _fit(turns, values)
-    scaled = (np.ascontiguousarray(values.transpose(2, 0, 1)) if xp is np else jnp.moveaxis(values, -1, 0)) / 255
+    scaled = (
+        np.ascontiguousarray(values.transpose(2, 0, 1)) if xp is np else jnp.moveaxis(values, -1, 0)
+    ) / 255
     red, green, blue = scaled[0], scaled[1], scaled[2]
     high, low = xp.max(scaled, 0), xp.min(scaled, 0)
     spread, total = high - low, high + low
@@ -794,7 +848,8 @@ def _with_factor(
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
     host=True,
-    numbers=("min_factor", "max_factor"), check=_check_factors,
+    numbers=("min_factor", "max_factor"),
+    check=_check_factors,
 )
 def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image times a random factor."""
@@ -808,7 +863,8 @@ def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: flo
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
     host=True,
-    numbers=("min_factor", "max_factor"), check=_check_factors,
+    numbers=("min_factor", "max_factor"),
+    check=_check_factors,
 )
 def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image moved away from its mean gray (or towards it) by a random factor."""
@@ -822,7 +878,8 @@ def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
     host=True,
-    numbers=("min_factor", "max_factor"), check=_check_factors,
+    numbers=("min_factor", "max_factor"),
+    check=_check_factors,
 )
 def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image moved away from gray (or towards it) by a random factor, with MXNet's gray."""
@@ -836,7 +893,8 @@ def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: flo
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
     host=True,
-    numbers=("min_factor", "max_factor"), check=_check_factors,
+    numbers=("min_factor", "max_factor"),
+    check=_check_factors,
 )
 def random_hue(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image whose colours are turned round the colour circle; a factor of 1 is a whole turn."""
@@ -901,7 +959,9 @@ def _lit(data: Any, alpha: Any) -> Any:
     if isinstance(data, np.ndarray):
         rows, columns, channels = data.shape
         shifts = np.tile(_LIGHTING @ alpha, columns)  # a row is added to as one
-        return _back(values.reshape(rows, columns * channels) + shifts, data.dtype).reshape(data.shape)
+        return _back(values.reshape(rows, columns * channels) + shifts, data.dtype).reshape(
+            data.shape
+        )
     shift = jnp.asarray(_LIGHTING) @ jnp.asarray(alpha, jnp.float32)
     return _back(values + shift.astype(values.dtype), data.dtype)
 

@@ -41,15 +41,25 @@ def _within(name: str, at: Any, size: int, axis: int) -> None:
     """Refuse numbers that are no element of an axis."""
     if at.size and not (-size <= at.min() and at.max() < size):
         bad = at[(at < -size) | (at >= size)].reshape(-1)[0]
-        raise MXNetIndexError(f"{name}: index {int(bad)} is out of bounds for axis {axis} with size {size}")
+        raise MXNetIndexError(
+            f"{name}: index {int(bad)} is out of bounds for axis {axis} with size {size}"
+        )
 
 
 def _take_looks(known: dict[str, Any], shapes: dict[str, Any], attrs: dict[str, Any]) -> None:
     if attrs["mode"] == "raise" and "indices" in known:
         shape, axis = shapes["a"], attrs["axis"]
-        size = int(np.prod(shape)) if axis is None else shape[axis] if -len(shape) <= axis < len(shape) else None
+        size = (
+            int(np.prod(shape))
+            if axis is None
+            else shape[axis]
+            if -len(shape) <= axis < len(shape)
+            else None
+        )
         if size is not None:
-            _within("take: indices out of bound", known["indices"], size, 0 if axis is None else axis)
+            _within(
+                "take: indices out of bound", known["indices"], size, 0 if axis is None else axis
+            )
 
 
 def _nd_looks(name: str) -> Any:
@@ -96,11 +106,18 @@ def batch_take(a: Any, indices: Any) -> Any:
     return pick(a, indices)
 
 
-@op(np="take_along_axis", samples=[case(f(3, 4), i(3, 2, high=3), axis=1)], ref=np.take_along_axis, internal=None)
+@op(
+    np="take_along_axis",
+    samples=[case(f(3, 4), i(3, 2, high=3), axis=1)],
+    ref=np.take_along_axis,
+    internal=None,
+)
 def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     """Elements by an array of numbers along an axis."""
     if not jnp.issubdtype(indices.dtype, jnp.integer):
-        raise IndexError(f"take_along_axis takes integers as indices, got {indices.dtype}; use indices.astype('int64')")
+        raise IndexError(
+            f"take_along_axis takes integers as indices, got {indices.dtype}; use indices.astype('int64')"
+        )
     return jnp.take_along_axis(arr, indices, axis)
 
 
@@ -113,7 +130,9 @@ def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     methods="nd np",
     nd_order="data index axis keepdims mode",
 )  # fmt: skip
-def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False) -> Any:
+def pick(
+    data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False
+) -> Any:
     """One element for each index along an axis: data (3, 4) and index (3,) give (3,)."""
     if axis is None:
         data, axis = data.reshape(-1), 0
@@ -123,11 +142,15 @@ def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", ke
     at = fit_index(index, size, mode)
     rest = data.shape[:axis] + data.shape[axis + 1 :]
     if at.size != math.prod(rest):
-        raise ValueError(f"pick takes an index for each place along axis {axis}: of shape {list(rest)}, got {list(index.shape)}")
+        raise ValueError(
+            f"pick takes an index for each place along axis {axis}: of shape {list(rest)}, got {list(index.shape)}"
+        )
     at = at.reshape(data.shape[:axis] + (1,) + data.shape[axis + 1 :])
     if not is_symbolic(size) and size <= _MASKED_PICK:
         here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
-        return jnp.where(here, data, jnp.zeros_like(data)).sum(axis, keepdims=keepdims, dtype=data.dtype)
+        return jnp.where(here, data, jnp.zeros_like(data)).sum(
+            axis, keepdims=keepdims, dtype=data.dtype
+        )
     out = _taken(data, at, axis)
     return out if keepdims else out.squeeze(axis)
 
@@ -142,19 +165,28 @@ def _taken(data: Any, at: Any, axis: int) -> Any:
 def _(axis: int, primals: Any, tangents: Any) -> Any:
     (data, at), (moved, _) = primals, tangents
     here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
-    return _taken(data, at, axis), jnp.where(here, moved, jnp.zeros_like(moved)).sum(axis, keepdims=True, dtype=data.dtype)
+    return _taken(data, at, axis), jnp.where(here, moved, jnp.zeros_like(moved)).sum(
+        axis, keepdims=True, dtype=data.dtype
+    )
 
 
 def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:
     indices = indices.reshape(1) if indices.ndim == 0 else indices
     depth = indices.shape[0]
     if depth > data.ndim:
-        raise ValueError(f"indices of shape {list(indices.shape)} address {depth} axes of shape {list(data.shape)}")
+        raise ValueError(
+            f"indices of shape {list(indices.shape)} address {depth} axes of shape {list(data.shape)}"
+        )
     at = indices.astype("int32")
     return tuple(jnp.where(at[k] < 0, at[k] + data.shape[k], at[k]) for k in range(depth))
 
 
-@op(npx="gather_nd", nd="gather_nd", samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))], looks=_nd_looks("data"))
+@op(
+    npx="gather_nd",
+    nd="gather_nd",
+    samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))],
+    looks=_nd_looks("data"),
+)
 def gather_nd(data: Any, indices: Any) -> Any:
     """data[indices[0], indices[1], ...]: the first axis of ``indices`` is the axis of ``data``."""
     return data.at[_indexers(data, indices)].get(mode="clip")
@@ -167,7 +199,11 @@ def scatter_nd(data: Any, indices: Any, *, shape: Any) -> Any:
     return out.at[_indexers(out, indices)].set(data)
 
 
-@op("_backward_gather_nd", nd="_backward_gather_nd", samples=[case(f(3), Given([[0, 2, 0], [1, 0, 1]], "int32"), shape=(3, 4))])
+@op(
+    "_backward_gather_nd",
+    nd="_backward_gather_nd",
+    samples=[case(f(3), Given([[0, 2, 0], [1, 0, 1]], "int32"), shape=(3, 4))],
+)
 def gather_nd_add(data: Any, indices: Any, *, shape: Any) -> Any:
     """An array of zeros with ``data`` added at ``indices``."""
     out = jnp.zeros(shape, data.dtype)
@@ -179,7 +215,11 @@ _PUT = [case(f(3, 4), Given([[0, 2, 1], [1, 3, 0]], "int32"), f(3))]
 
 def _beside(val: Any, a: Any, ind: Any) -> Any:
     val = jnp.asarray(val, a.dtype)
-    return val.reshape(val.shape[1:]) if ind.ndim == 0 and val.ndim == a.ndim and val.shape[0] == 1 else val
+    return (
+        val.reshape(val.shape[1:])
+        if ind.ndim == 0 and val.ndim == a.ndim and val.shape[0] == 1
+        else val
+    )
 
 
 @op(npx="index_add", samples=_PUT, internal="_npx_index_add", amp="widest", numbers=("val",))
@@ -209,11 +249,26 @@ def fill_element_0index(lhs: Any, mhs: Any, rhs: Any) -> Any:
 # ------------------------------------------------------------------------------------- one-hot
 
 
-_HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_value=2.0, off_value=-1.0)]
+_HOT = [
+    case(i(2, 3, high=4), depth=4),
+    case(Given([1.0, 9.0]), depth=3, on_value=2.0, off_value=-1.0),
+]
 
 
-@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT, numbers=("on_value", "off_value"), lengths={"depth": int})
-def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
+@op(
+    npx="one_hot",
+    nd="one_hot",
+    nd_params="indices",
+    display="one_hot",
+    samples=_HOT,
+    methods="nd np",
+    **_FLAT,
+    numbers=("on_value", "off_value"),
+    lengths={"depth": int},
+)
+def one_hot(
+    data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32"
+) -> Any:
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
     if isinstance(depth, int) and depth < 0:
         raise ValueError(f"one_hot: depth is how many numbers there are, got {depth}")
@@ -224,7 +279,13 @@ def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 
 # ---------------------------------------------------------------------------------------- where
 
 
-@op("where", samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)], internal="_npi_where", amp="widest", numbers=("x", "y"))
+@op(
+    "where",
+    samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)],
+    internal="_npi_where",
+    amp="widest",
+    numbers=("x", "y"),
+)
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere; two Python numbers give float32."""
     if is_number(condition):
@@ -238,7 +299,12 @@ def _cast(v: Any, dtype: Any) -> Any:
     return fitted(v, dtype) if is_number(v) else v.astype(dtype)
 
 
-@op("where@nd", nd="where", samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))], amp="widest")
+@op(
+    "where@nd",
+    nd="where",
+    samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))],
+    amp="widest",
+)
 def where_nd(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition is not 0, y elsewhere; a vector condition chooses rows."""
     hold = condition != 0
@@ -254,7 +320,10 @@ def select(*arrays: Any, default: float = 0) -> Any:
     return jnp.select(list(arrays[:n]), list(arrays[n:]), default)
 
 
-@op("choose_rows", samples=[case(i(3, high=2), f(3), f(3)), case(i(3, low=-2), f(3), f(3), mode="wrap")])
+@op(
+    "choose_rows",
+    samples=[case(i(3, high=2), f(3), f(3)), case(i(3, low=-2), f(3), f(3), mode="wrap")],
+)
 def choose(a: Any, *choices: Any, mode: str = "clip") -> Any:
     """choices[a[k]][k] for each k."""
     return jnp.choose(fit_index(a, len(choices), mode), list(choices), mode="clip")
@@ -296,19 +365,37 @@ def _part_shape(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ..
     return {"rhs": slice_(np.broadcast_to(np.int8(0), shape), **attrs).shape}
 
 
-@op("_slice_assign", nd="_slice_assign", samples=[case(f(3, 4), f(2, 3), begin=(0, 1), end=(2, 4))], aliases=("_crop_assign", "_npi_slice_assign"), shapes=_part_shape)
+@op(
+    "_slice_assign",
+    nd="_slice_assign",
+    samples=[case(f(3, 4), f(2, 3), begin=(0, 1), end=(2, 4))],
+    aliases=("_crop_assign", "_npi_slice_assign"),
+    shapes=_part_shape,
+)
 def slice_assign(lhs: Any, rhs: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """``lhs`` with a slice replaced by ``rhs``."""
     return lhs.at[_slices(lhs, begin, end, step)].set(rhs)
 
 
-@op("_slice_assign_scalar", nd="_slice_assign_scalar", samples=[case(f(3, 4), scalar=1.5, begin=(0, 1), end=(2, 4))], aliases=("_crop_assign_scalar", "_npi_slice_assign_scalar"), numbers=("scalar",))
-def slice_assign_scalar(data: Any, *, scalar: float = 0.0, begin: Any, end: Any, step: Any = None) -> Any:
+@op(
+    "_slice_assign_scalar",
+    nd="_slice_assign_scalar",
+    samples=[case(f(3, 4), scalar=1.5, begin=(0, 1), end=(2, 4))],
+    aliases=("_crop_assign_scalar", "_npi_slice_assign_scalar"),
+    numbers=("scalar",),
+)
+def slice_assign_scalar(
+    data: Any, *, scalar: float = 0.0, begin: Any, end: Any, step: Any = None
+) -> Any:
     """``data`` with a slice set to a number."""
     return data.at[_slices(data, begin, end, step)].set(fitted(scalar, data.dtype))
 
 
-@op(nd="slice_axis", samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)], methods="nd np")
+@op(
+    nd="slice_axis",
+    samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)],
+    methods="nd np",
+)
 def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     """data[..., begin:end, ...] along an axis."""
     if not -data.ndim <= axis < data.ndim:
@@ -318,7 +405,12 @@ def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     return lax.slice_in_dim(data, start, max(stop, start), axis=axis)
 
 
-@op(npx="slice_like", nd="slice_like", samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))], methods="nd np")
+@op(
+    npx="slice_like",
+    nd="slice_like",
+    samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))],
+    methods="nd np",
+)
 def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
     """The beginning of ``data`` as long as ``shape_like``, along all or some axes."""
     axes = range(min(data.ndim, shape_like.ndim)) if axes in ((), None) else axes
@@ -326,7 +418,9 @@ def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
     at = [slice(None)] * data.ndim
     for a in axes:
         if shape_like.shape[a] > data.shape[a]:
-            raise ValueError(f"slice_like: axis {a} of {list(data.shape)} is shorter than that of {list(shape_like.shape)}")
+            raise ValueError(
+                f"slice_like: axis {a} of {list(data.shape)} is shorter than that of {list(shape_like.shape)}"
+            )
         at[a] = slice(0, shape_like.shape[a])
     return data[tuple(at)]
 
@@ -356,20 +450,38 @@ def unravel_index(indices: Any, *, shape: Any, order: str = "C") -> Any:
     return tuple(x.astype(indices.dtype) for x in _unravelled(indices, shape))
 
 
-@op("unravel_index@nd", nd="unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], internal="_unravel_index", **_FLAT)
+@op(
+    "unravel_index@nd",
+    nd="unravel_index",
+    samples=[case(i(4, high=6), shape=(2, 3))],
+    internal="_unravel_index",
+    **_FLAT,
+)
 def unravel_index_nd(data: Any, *, shape: Any) -> Any:
     """Coordinates of flat indices as rows."""
     return jnp.stack([x.astype(data.dtype) for x in _unravelled(data, shape)])
 
 
-@op(nd="ravel_multi_index", samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))], internal="_ravel_multi_index", **_FLAT)
+@op(
+    nd="ravel_multi_index",
+    samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))],
+    internal="_ravel_multi_index",
+    **_FLAT,
+)
 def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     """Flat indices of coordinates given as rows."""
     steps = np.append(np.cumprod(np.asarray(shape[1:][::-1], int))[::-1], 1).astype(data.dtype)
     return (data * steps.reshape(-1, *(1,) * (data.ndim - 1))).sum(0, dtype=data.dtype)
 
 
-@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], internal=None, order="a v side sorter", loops=True, **_FLAT)
+@op(
+    np="searchsorted",
+    samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))],
+    internal=None,
+    order="a v side sorter",
+    loops=True,
+    **_FLAT,
+)
 def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> Any:
     """Where ``v`` would be inserted into the sorted ``a``."""
     if sorter is not None:
@@ -377,41 +489,69 @@ def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> A
     return jnp.searchsorted(a, v, side).astype("int64")
 
 
-@op(np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], internal=None, loops=True, **_FLAT)
+@op(
+    np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], internal=None, loops=True, **_FLAT
+)
 def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     """Into which bin each number falls."""
     return jnp.digitize(x, bins, right).astype("int64")
 
 
 @op(np="isin", samples=[case(i(3, 4), i(3))], ref=np.isin, internal=None, **_FLAT)
-def isin(element: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(
+    element: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
     """Which elements are among ``test_elements``."""
     return jnp.isin(element, test_elements, assume_unique, invert)
 
 
-@op(np="in1d", samples=[case(i(3, 4), i(3))], ref=lambda *pair, **kw: np.isin(*pair, **kw).ravel(), internal=None, **_FLAT)
+@op(
+    np="in1d",
+    samples=[case(i(3, 4), i(3))],
+    ref=lambda *pair, **kw: np.isin(*pair, **kw).ravel(),
+    internal=None,
+    **_FLAT,
+)
 def in1d(ar1: Any, ar2: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether each element, of all in one row, is among those of the other array."""
     return jnp.isin(ar1.reshape(-1), ar2, assume_unique, invert)
 
 
-@op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, internal=None, **_FLAT, numbers=("a", "b", "rtol", "atol"))
-def isclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+@op(
+    np="isclose",
+    samples=[case(f(3), f(3))],
+    ref=np.isclose,
+    internal=None,
+    **_FLAT,
+    numbers=("a", "b", "rtol", "atol"),
+)
+def isclose(
+    a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
     """Which elements agree within ``atol + rtol * |b|``."""
     return jnp.isclose(a, b, rtol, atol, equal_nan)
 
 
 @op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT, numbers=("rtol", "atol"))
-def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def allclose(
+    a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
     """1 if all elements agree within ``atol + rtol * |b|``, else 0, without an axis, uint8."""
     return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("uint8")
 
 
-@op("fill_diagonal", samples=[case(f(3, 3), 7.0), case(f(7, 3), f(2), wrap=True)], internal="_npi_fill_diagonal", numbers=("val",))
+@op(
+    "fill_diagonal",
+    samples=[case(f(3, 3), 7.0), case(f(7, 3), f(2), wrap=True)],
+    internal="_npi_fill_diagonal",
+    numbers=("val",),
+)
 def fill_diagonal(a: Any, val: Any, *, wrap: bool = False) -> Any:
     """``a`` with ``val`` on its diagonal, again and again if it is short; ``wrap``: on those below, too, a row apart."""
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
-        raise ValueError(f"fill_diagonal takes matrices, and arrays of equal lengths; got shape {list(a.shape)}")
+        raise ValueError(
+            f"fill_diagonal takes matrices, and arrays of equal lengths; got shape {list(a.shape)}"
+        )
     step = 1 + int(np.cumprod(a.shape[:0:-1]).sum())
     end = a.shape[1] ** 2 if a.ndim == 2 and not wrap else a.size
     places = np.arange(0, min(end, a.size), step)

@@ -26,7 +26,12 @@ def as_type(x: Any, *, dtype: str) -> Any:
     return cast_like_c(x, np.dtype(dtype))
 
 
-op("_cast", display="cast", samples=[case(f(3, 4), dtype="float64"), case(f(3, 4), dtype="int32")], **_OWN)(as_type)
+op(
+    "_cast",
+    display="cast",
+    samples=[case(f(3, 4), dtype="float64"), case(f(3, 4), dtype="int32")],
+    **_OWN,
+)(as_type)
 
 
 @op("_copy", display="copy", samples=[case(f(3, 4)), case(f(0, 3))], **_OWN)
@@ -62,7 +67,9 @@ def same(x: Any) -> Any:
 def like_rhs(lhs: Any, rhs: Any) -> Any:
     """The first array; a symbol gives both one shape."""
     if lhs.shape != rhs.shape:
-        raise ValueError(f"Incompatible attr in node at 1-th input: expected {list(lhs.shape)}, got {list(rhs.shape)}")
+        raise ValueError(
+            f"Incompatible attr in node at 1-th input: expected {list(lhs.shape)}, got {list(rhs.shape)}"
+        )
     return lhs
 
 
@@ -72,7 +79,13 @@ def zeros_like(x: Any) -> Any:
     return jnp.zeros_like(x)
 
 
-@op("_zeros", display="_zeros", samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")], lengths={"shape": int}, **_FLAT)
+@op(
+    "_zeros",
+    display="_zeros",
+    samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")],
+    lengths={"shape": int},
+    **_FLAT,
+)
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
     """Zeros of a shape."""
     return jnp.zeros(shape, dtype)
@@ -84,10 +97,19 @@ def reshape_back(base: Any, new: Any) -> Any:
     return jnp.reshape(new, base.shape)
 
 
-@op("_fill", display="fill", takes_numbers=True, numbers=("scalar",), samples=[case(f(3, 4), scalar=2.5), case(i(3), scalar=7)], **_OWN)
+@op(
+    "_fill",
+    display="fill",
+    takes_numbers=True,
+    numbers=("scalar",),
+    samples=[case(f(3, 4), scalar=2.5), case(i(3), scalar=7)],
+    **_OWN,
+)
 def fill(x: Any, *, scalar: Any) -> Any:
     """One number in the shape and dtype of an array."""
-    number = scalar.astype(x.dtype) if hasattr(scalar, "astype") else np.asarray(scalar).astype(x.dtype)
+    number = (
+        scalar.astype(x.dtype) if hasattr(scalar, "astype") else np.asarray(scalar).astype(x.dtype)
+    )
     return jnp.full(x.shape, number, x.dtype)
 
 
@@ -152,10 +174,24 @@ def _backwards(windows: list[Window]) -> list[int]:
     return [k for k, w in enumerate(windows) if w.step < 0]
 
 
-_KEYS = [(1, Slice(None, 2, None)), (Ellipsis, Slice(None, None, -2)), (None, -1), (Slice(3, 3, 1),)]
+_KEYS = [
+    (1, Slice(None, 2, None)),
+    (Ellipsis, Slice(None, None, -2)),
+    (None, -1),
+    (Slice(3, 3, 1),),
+]
 
 
-@op("_basic_index", display="slice", samples=[*(case(f(3, 4), key=k) for k in _KEYS), case(f(3, 4), Given(1, "int64"), key=(Run(2, 1),))], lengths={"key": Run}, **_OWN)
+@op(
+    "_basic_index",
+    display="slice",
+    samples=[
+        *(case(f(3, 4), key=k) for k in _KEYS),
+        case(f(3, 4), Given(1, "int64"), key=(Run(2, 1),)),
+    ],
+    lengths={"key": Run},
+    **_OWN,
+)
 def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """The part of an array at a basic index."""
     windows, shape = _basic(x, places, key)
@@ -169,7 +205,17 @@ def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     return x.reshape(shape)
 
 
-@op("_basic_index_assign", display="slice_assign", samples=[case(f(3, 4), f(2), key=_KEYS[0]), case(f(3, 4), f(2), key=_KEYS[1]), case(f(3, 4), f(4), Given(1, "int64"), key=(AT,))], lengths={"key": Run}, **_OWN)
+@op(
+    "_basic_index_assign",
+    display="slice_assign",
+    samples=[
+        case(f(3, 4), f(2), key=_KEYS[0]),
+        case(f(3, 4), f(2), key=_KEYS[1]),
+        case(f(3, 4), f(4), Given(1, "int64"), key=(AT,)),
+    ],
+    lengths={"key": Run},
+    **_OWN,
+)
 def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """An array with the part at a basic index replaced."""
     windows, shape = _basic(x, places, key)
@@ -188,7 +234,9 @@ def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -
 # --------------------------------------------------------------------------------- parts by index arrays
 
 
-def _indexed(x: Any, operands: Any, key: tuple[Any, ...]) -> tuple[Any, list[Window], tuple[Any, ...]]:
+def _indexed(
+    x: Any, operands: Any, key: tuple[Any, ...]
+) -> tuple[Any, list[Window], tuple[Any, ...]]:
     """The window that the slices of a key leave, and the index into it."""
     dims = x.shape
     given = iter(operands)
@@ -216,7 +264,9 @@ def _indexed(x: Any, operands: Any, key: tuple[Any, ...]) -> tuple[Any, list[Win
             place = next(found) if e.kind == "array" else e.window.low
             if type(place) is np.ndarray:
                 place = checked(place, len(windows), n)
-            index.append(place if type(place) is int else place.astype("int32" if n < 1 << 31 else "int64"))
+            index.append(
+                place if type(place) is int else place.astype("int32" if n < 1 << 31 else "int64")
+            )
             windows.append(Window(0, n, 1))
     return _window(x, windows), windows, tuple(index)
 
@@ -224,14 +274,32 @@ def _indexed(x: Any, operands: Any, key: tuple[Any, ...]) -> tuple[Any, list[Win
 _ROWS = (Given([2, 0, 2], "int64"), Given([1, 3, 1], "int64"))
 
 
-@op("_advanced_index", display="advanced_indexing", samples=[case(f(3, 4), _ROWS[0], key=(ARRAY,)), case(f(3, 4), *_ROWS, key=(ARRAY, ARRAY)), case(f(3, 4), _ROWS[1], key=(Slice(1, None, None), ARRAY)), case(f(3, 4), key=(((2, -1), (0, 1)), 1))], **_OWN)
+@op(
+    "_advanced_index",
+    display="advanced_indexing",
+    samples=[
+        case(f(3, 4), _ROWS[0], key=(ARRAY,)),
+        case(f(3, 4), *_ROWS, key=(ARRAY, ARRAY)),
+        case(f(3, 4), _ROWS[1], key=(Slice(1, None, None), ARRAY)),
+        case(f(3, 4), key=(((2, -1), (0, 1)), 1)),
+    ],
+    **_OWN,
+)
 def advanced_index(x: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
     """The elements of an array that a key with index arrays names."""
     part, _, index = _indexed(x, operands, key)
     return part.at[index].get(mode="clip")
 
 
-@op("_advanced_index_assign", display="index_assign", samples=[case(f(3, 4), f(2, 4), Given([2, 0], "int64"), key=(ARRAY,)), case(f(3, 4), f(2), Given([2, 0], "int64"), key=(ARRAY, 1))], **_OWN)
+@op(
+    "_advanced_index_assign",
+    display="index_assign",
+    samples=[
+        case(f(3, 4), f(2, 4), Given([2, 0], "int64"), key=(ARRAY,)),
+        case(f(3, 4), f(2), Given([2, 0], "int64"), key=(ARRAY, 1)),
+    ],
+    **_OWN,
+)
 def advanced_index_assign(x: Any, value: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
     """An array with the elements that a key with index arrays names replaced."""
     part, windows, index = _indexed(x, operands, key)
@@ -243,7 +311,12 @@ def advanced_index_assign(x: Any, value: Any, *operands: Any, key: tuple[Any, ..
 # ------------------------------------------------------------------------------------------ masks
 
 
-@op("_mask_assign", display="boolean_mask_assign", samples=[case(f(3, 4), b(3, 4), f(1)), case(f(3, 4), b(3), f(1, 4))], **_OWN)
+@op(
+    "_mask_assign",
+    display="boolean_mask_assign",
+    samples=[case(f(3, 4), b(3, 4), f(1)), case(f(3, 4), b(3), f(1, 4))],
+    **_OWN,
+)
 def mask_assign(x: Any, mask: Any, value: Any) -> Any:
     """An array with one value in all places where a mask over its first axes is True."""
     rest = x.shape[mask.ndim :]
@@ -255,7 +328,12 @@ def mask_assign(x: Any, mask: Any, value: Any) -> Any:
     return jnp.where(mask, fit(value, x.shape, x.dtype), x)
 
 
-@op("_mask_assign_rows", display="boolean_mask_assign", samples=[case(f(3, 4), Given([True, False, True], "bool"), f(2, 4))], **_OWN)
+@op(
+    "_mask_assign_rows",
+    display="boolean_mask_assign",
+    samples=[case(f(3, 4), Given([True, False, True], "bool"), f(2, 4))],
+    **_OWN,
+)
 def mask_assign_rows(x: Any, mask: Any, value: Any) -> Any:
     """An array with the rows of a value in the places where a mask over its first axes is True, in order."""
     if not value.shape[0]:  # no place is True
@@ -280,10 +358,17 @@ def boolean_mask_assign_scalar(data: Any, mask: Any, value: Any, *, start_axis: 
     """An array with a number where a mask over its axes from ``start_axis`` on is True."""
     x = _beyond(start_axis, data)
     out = mask_assign(x, mask.astype(bool), jnp.asarray(value, x.dtype))
-    return jnp.moveaxis(out, range(x.ndim - start_axis, x.ndim), range(start_axis)) if start_axis else out
+    return (
+        jnp.moveaxis(out, range(x.ndim - start_axis, x.ndim), range(start_axis))
+        if start_axis
+        else out
+    )
 
 
-@op(samples=[case(f(3, 4), b(3), f(1, 4)), case(f(2, 3, 4), b(3), f(2, 1, 4), start_axis=1)], internal="_npi_boolean_mask_assign_tensor")
+@op(
+    samples=[case(f(3, 4), b(3), f(1, 4)), case(f(2, 3, 4), b(3), f(2, 1, 4), start_axis=1)],
+    internal="_npi_boolean_mask_assign_tensor",
+)
 def boolean_mask_assign_tensor(data: Any, mask: Any, value: Any, *, start_axis: int = 0) -> Any:
     """An array with values where a mask over its axes from ``start_axis`` on is True.
 
@@ -295,4 +380,8 @@ def boolean_mask_assign_tensor(data: Any, mask: Any, value: Any, *, start_axis: 
     else:
         v = _beyond(start_axis, value)
         out = mask_assign(x, mask, v) if v.shape[0] == 1 else mask_assign_rows(x, mask, v)
-    return jnp.moveaxis(out, range(x.ndim - start_axis, x.ndim), range(start_axis)) if start_axis else out
+    return (
+        jnp.moveaxis(out, range(x.ndim - start_axis, x.ndim), range(start_axis))
+        if start_axis
+        else out
+    )

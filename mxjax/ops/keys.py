@@ -86,7 +86,11 @@ def window(s: slice, n: int) -> Window:
 
 def grows(s: slice) -> bool:
     """Whether the slice takes more of a longer axis, from a place counted from the front on."""
-    return (s.start is None or s.start >= 0) and (s.stop is None or s.stop < 0) and (s.step is None or s.step > 0)
+    return (
+        (s.start is None or s.start >= 0)
+        and (s.stop is None or s.stop < 0)
+        and (s.step is None or s.step > 0)
+    )
 
 
 def _symbolic_window(s: slice, n: Any) -> Window:
@@ -147,7 +151,9 @@ def resolve(key: tuple[Any, ...], dims: tuple[int, ...], places: Iterator[Any]) 
     """
     taken = sum(k is not None and k is not Ellipsis for k in key)
     if taken > len(dims):
-        raise errors.MXNetIndexError(f"too many indices ({taken}) for array with {len(dims)} dimensions")
+        raise errors.MXNetIndexError(
+            f"too many indices ({taken}) for array with {len(dims)} dimensions"
+        )
     made: list[Entry] = []
     axis = 0
     for k in key if Ellipsis in key else (*key, Ellipsis):

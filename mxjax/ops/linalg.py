@@ -31,7 +31,11 @@ def _numbers(fn: Callable[..., Any], what: str, finite: bool = False) -> Callabl
     def checked(a: Any, *rest: Any, **attrs: Any) -> Any:
         fixed = lax.stop_gradient(a)
         good = jnp.isfinite(fixed) if finite else fixed == fixed
-        return holding(good.all(), fn(a, *rest, **attrs), f"{what}: the input has {strange}; look for it with np.isnan")
+        return holding(
+            good.all(),
+            fn(a, *rest, **attrs),
+            f"{what}: the input has {strange}; look for it with np.isnan",
+        )
 
     return checked
 
@@ -47,7 +51,9 @@ def _pivoted(a: Any, x: Any, what: str) -> Any:
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _of_triangle(a: Any, upper: bool) -> Any:
     """The symmetric matrix of which this is a triangle: LAPACK reads no other. Its derivative is symmetric, as MXNet's."""
-    return jnp.triu(a) + _t(jnp.triu(a, 1), True) if upper else jnp.tril(a) + _t(jnp.tril(a, -1), True)
+    return (
+        jnp.triu(a) + _t(jnp.triu(a, 1), True) if upper else jnp.tril(a) + _t(jnp.tril(a, -1), True)
+    )
 
 
 @_of_triangle.defjvp
@@ -61,7 +67,9 @@ def _is_upper(upper: Any, uplo: Any) -> bool:
     said = upper if uplo is None else uplo
     if isinstance(said, str):
         if said not in ("L", "U"):
-            raise errors.MXNetValueError(f"UPLO must be 'L' or 'U', the triangle that is read, got {said!r}")
+            raise errors.MXNetValueError(
+                f"UPLO must be 'L' or 'U', the triangle that is read, got {said!r}"
+            )
         return said == "U"
     return bool(said)
 
@@ -77,7 +85,9 @@ def _factored(a: Any, upper: bool, what: str) -> Any:
 def _products(a: Any, b: Any, name: str) -> None:
     for x in (a, b):
         if not jnp.issubdtype(x.dtype, jnp.floating):
-            raise TypeError(f"{name} takes floating-point arrays, got {a.dtype} and {b.dtype}: x.astype('float32')")
+            raise TypeError(
+                f"{name} takes floating-point arrays, got {a.dtype} and {b.dtype}: x.astype('float32')"
+            )
 
 
 def _common(a: Any, b: Any) -> tuple[Any, Any]:
@@ -96,7 +106,13 @@ def _inner_lengths(a: Any, b: Any, at: int, axis: int) -> None:
         )
 
 
-@op(np="dot", samples=[case(f(5), f(5)), case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(4))], ref=np.dot, amp="low", methods="np")
+@op(
+    np="dot",
+    samples=[case(f(5), f(5)), case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(4))],
+    ref=np.dot,
+    amp="low",
+    methods="np",
+)
 def dot(a: Any, b: Any) -> Any:
     """The sum over the last axis of a and the second last of b (its only one, if it has one)."""
     _products(a, b, "dot")
@@ -104,8 +120,21 @@ def dot(a: Any, b: Any) -> Any:
     return of_rows(*_common(a, b)) if a.ndim > 1 and b.ndim == 2 else jnp.dot(*_common(a, b))
 
 
-@op("dot@nd", nd="dot", samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))], amp="low", methods="nd")
-def dot_nd(lhs: Any, rhs: Any, *, transpose_a: bool = False, transpose_b: bool = False, forward_stype: Any = None) -> Any:
+@op(
+    "dot@nd",
+    nd="dot",
+    samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))],
+    amp="low",
+    methods="nd",
+)
+def dot_nd(
+    lhs: Any,
+    rhs: Any,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    forward_stype: Any = None,
+) -> Any:
     """The sum over the last axis of lhs and the first of rhs (transposed as asked)."""
     a = jnp.moveaxis(lhs, 0, -1) if transpose_a else lhs
     b = jnp.moveaxis(rhs, -1, 0) if transpose_b else rhs
@@ -115,7 +144,12 @@ def dot_nd(lhs: Any, rhs: Any, *, transpose_a: bool = False, transpose_b: bool =
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@op(np="matmul", samples=[case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(2, 4, 2)), case(f(3, 4), f(4))], ref=np.matmul, amp="low")
+@op(
+    np="matmul",
+    samples=[case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(2, 4, 2)), case(f(3, 4), f(4))],
+    ref=np.matmul,
+    amp="low",
+)
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product, broadcast over leading axes."""
     _products(a, b, "matmul")
@@ -151,13 +185,29 @@ _BATCH = [
 ]
 
 
-@op(npx="batch_dot", nd="batch_dot", nd_params="lhs rhs", display="batch_dot", samples=_BATCH, amp="low")
-def batch_dot(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, forward_stype: Any = None) -> Any:
+@op(
+    npx="batch_dot",
+    nd="batch_dot",
+    nd_params="lhs rhs",
+    display="batch_dot",
+    samples=_BATCH,
+    amp="low",
+)
+def batch_dot(
+    a: Any,
+    b: Any,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    forward_stype: Any = None,
+) -> Any:
     """Products of two stacks of matrices."""
     return _batch_dot(a, b, transpose_a, transpose_b)
 
 
-@op(np="inner", samples=[case(f(3, 4), f(2, 4))], ref=np.inner, internal="_npi_tensordot", amp="low")
+@op(
+    np="inner", samples=[case(f(3, 4), f(2, 4))], ref=np.inner, internal="_npi_tensordot", amp="low"
+)
 def inner(a: Any, b: Any) -> Any:
     """The sum over the last axes of both."""
     return jnp.inner(a, b)
@@ -181,29 +231,55 @@ def kron(a: Any, b: Any) -> Any:
     return jnp.kron(a, b)
 
 
-@op(np="tensordot", np_linalg="tensordot", samples=[case(f(2, 3, 4), f(4, 3), axes=1), case(f(2, 3), f(2, 3)), case(f(2, 3, 4), f(2, 5, 4), axes=((0, 2), (0, 2)))], ref=np.tensordot, aliases=("_npi_tensordot_int_axes",), amp="low")
+@op(
+    np="tensordot",
+    np_linalg="tensordot",
+    samples=[
+        case(f(2, 3, 4), f(4, 3), axes=1),
+        case(f(2, 3), f(2, 3)),
+        case(f(2, 3, 4), f(2, 5, 4), axes=((0, 2), (0, 2))),
+    ],
+    ref=np.tensordot,
+    aliases=("_npi_tensordot_int_axes",),
+    amp="low",
+)
 def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     """The sum over pairs of axes."""
     return jnp.tensordot(a, b, axes)
 
 
-@op("einsum", samples=[case(f(3, 4), f(4, 2), subscripts="ij,jk->ik"), case(f(3, 3), subscripts="ii")], internal="_npi_einsum", amp="low")
+@op(
+    "einsum",
+    samples=[case(f(3, 4), f(4, 2), subscripts="ij,jk->ik"), case(f(3, 3), subscripts="ii")],
+    internal="_npi_einsum",
+    amp="low",
+)
 def einsum(*operands: Any, subscripts: str, optimize: Any = "optimal") -> Any:
     """Einstein's summation."""
     wanted = jnp.result_type(*operands)
     strange = set(subscripts) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,-> ")
     if strange:
-        raise ValueError(f"einsum: {subscripts!r} has {sorted(strange)}; letters, commas, ... and -> make subscripts")
+        raise ValueError(
+            f"einsum: {subscripts!r} has {sorted(strange)}; letters, commas, ... and -> make subscripts"
+        )
     return jnp.einsum(subscripts, *operands).astype(wanted)
 
 
 @op(np="cross", np_linalg="cross", samples=[case(f(4, 3), f(4, 3))], ref=np.cross, amp="widest")
-def cross(a: Any, b: Any, *, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(
+    a: Any, b: Any, *, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
     """The cross product of vectors."""
     return jnp.cross(a, b, axisa, axisb, axisc, axis)
 
 
-@op(np="trace", samples=[case(f(3, 3)), case(f(2, 3, 4), offset=1, axis1=0, axis2=2)], ref=np.trace, amp="full", methods="np")
+@op(
+    np="trace",
+    samples=[case(f(3, 3)), case(f(2, 3, 4), offset=1, axis1=0, axis2=2)],
+    ref=np.trace,
+    amp="full",
+    methods="np",
+)
 def trace(a: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The sum of a diagonal."""
     return jnp.trace(a, offset, axis1, axis2, dtype=a.dtype)
@@ -228,7 +304,9 @@ def diag(array: Any, *, k: int = 0) -> Any:
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
     if data.ndim > 1 and data.size and not -data.shape[axis1] < k < data.shape[axis2]:
-        raise ValueError(f"diag: k={k} lies outside of matrices of {data.shape[axis1]} rows and {data.shape[axis2]} columns")
+        raise ValueError(
+            f"diag: k={k} lies outside of matrices of {data.shape[axis1]} rows and {data.shape[axis2]} columns"
+        )
     return jnp.diag(data, k) if data.ndim == 1 else jnp.diagonal(data, k, axis1, axis2)
 
 
@@ -238,7 +316,12 @@ def diagflat(array: Any, *, k: int = 0) -> Any:
     return jnp.diagflat(array, k)
 
 
-@op(np="diagonal", samples=[case(f(3, 4)), case(f(2, 3, 4), axis1=1, axis2=2)], ref=np.diagonal, methods="np")
+@op(
+    np="diagonal",
+    samples=[case(f(3, 4)), case(f(2, 3, 4), axis1=1, axis2=2)],
+    ref=np.diagonal,
+    methods="np",
+)
 def diagonal(a: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal."""
     return jnp.diagonal(a, offset, axis1, axis2)
@@ -270,7 +353,18 @@ def _infinite(ord: Any) -> Any:
     return {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
 
 
-@op("linalg_norm", np_linalg="norm", samples=[case(f(3, 4)), case(f(5), ord=3), case(f(3, 4), axis=1, keepdims=True), case(f(2, 3, 4), axis=(1, 2))], ref=np.linalg.norm, amp="full")
+@op(
+    "linalg_norm",
+    np_linalg="norm",
+    samples=[
+        case(f(3, 4)),
+        case(f(5), ord=3),
+        case(f(3, 4), axis=1, keepdims=True),
+        case(f(2, 3, 4), axis=(1, 2)),
+    ],
+    ref=np.linalg.norm,
+    amp="full",
+)
 def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Vector and matrix norms, as numpy.linalg.norm has them: floats, of integers too.
 
@@ -279,7 +373,13 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return jnp.linalg.norm(x, _infinite(ord), axis, keepdims)
 
 
-@op("linalg_vector_norm", np_linalg="vector_norm", samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)], internal=None, amp="full")
+@op(
+    "linalg_vector_norm",
+    np_linalg="vector_norm",
+    samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)],
+    internal=None,
+    amp="full",
+)
 def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Norms of vectors: of all elements, or along axes, which become one; ``keepdims`` keeps it, as the first one.
 
@@ -295,15 +395,29 @@ def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = F
     return jnp.linalg.norm(x, 2 if ord is None else ord, axis, keepdims)
 
 
-@op("linalg_matrix_norm", np_linalg="matrix_norm", samples=[case(f(2, 3, 4)), case(f(3, 4), ord=1)], internal="_npi_norm", amp="full")
+@op(
+    "linalg_matrix_norm",
+    np_linalg="matrix_norm",
+    samples=[case(f(2, 3, 4)), case(f(3, 4), ord=1)],
+    internal="_npi_norm",
+    amp="full",
+)
 def matrix_norm(x: Any, *, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False) -> Any:
     """Norms of matrices, which lie along two axes."""
     if not isinstance(axis, (tuple, list)) or len(axis) != 2:
-        raise ValueError(f"matrix_norm takes the two axes of its matrices, such as axis=(-2, -1), got axis={axis}")
+        raise ValueError(
+            f"matrix_norm takes the two axes of its matrices, such as axis=(-2, -1), got axis={axis}"
+        )
     return jnp.linalg.norm(x, _infinite(ord), tuple(axis), keepdims)
 
 
-@op("linalg_cholesky", np_linalg="cholesky", samples=[case(_SQUARE)], ref=np.linalg.cholesky, amp="full")
+@op(
+    "linalg_cholesky",
+    np_linalg="cholesky",
+    samples=[case(_SQUARE)],
+    ref=np.linalg.cholesky,
+    amp="full",
+)
 def cholesky(a: Any, *, upper: bool = False) -> Any:
     """The triangular factor of positive definite matrices."""
     return _factored(a, upper, "linalg.cholesky")
@@ -314,13 +428,29 @@ def _wholes_wide(a: Any) -> Any:
     return a if jnp.issubdtype(a.dtype, jnp.inexact) else a.astype("float64")
 
 
-@op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], amp="full", tupled=True, outputs=2, **_FLAT)
+@op(
+    "linalg_qr",
+    np_linalg="qr",
+    samples=[case(f(4, 3))],
+    amp="full",
+    tupled=True,
+    outputs=2,
+    **_FLAT,
+)
 def qr(a: Any, *, mode: str = "reduced") -> Any:
     """Orthogonal and upper triangular factors."""
     return tuple(_numbers(jnp.linalg.qr, "linalg.qr", finite=True)(_wholes_wide(a), mode))
 
 
-@op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], tupled=True, outputs=3, amp="full", **_FLAT)
+@op(
+    "linalg_svd",
+    np_linalg="svd",
+    samples=[case(f(3, 4))],
+    tupled=True,
+    outputs=3,
+    amp="full",
+    **_FLAT,
+)
 def svd(a: Any) -> Any:
     """Singular value decomposition (U, L, V), without the vectors that belong to zeros."""
     return tuple(_numbers(jnp.linalg.svd, "linalg.svd", finite=True)(a, full_matrices=False))
@@ -350,7 +480,11 @@ def _eigh(a: Any, upper: bool) -> tuple[Any, Any]:
 def _solve(a: Any, b: Any) -> Any:
     """b with one axis less than a has vectors, whatever their number."""
     a, b = _wholes_wide(a), _wholes_wide(b)
-    x = jnp.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else jnp.linalg.solve(a, b)
+    x = (
+        jnp.linalg.solve(a, b[..., None])[..., 0]
+        if b.ndim == a.ndim - 1
+        else jnp.linalg.solve(a, b)
+    )
     return _pivoted(a, x, "linalg.solve")
 
 
@@ -385,14 +519,56 @@ def _power_of_matrix(a: Any, n: int) -> Any:
 
 
 def _det(a: Any) -> Any:
-    return _numbers(jnp.linalg.det, "linalg.det")(a) if a.shape[-1:] != (0,) else jnp.ones(a.shape[:-2], a.dtype)
+    return (
+        _numbers(jnp.linalg.det, "linalg.det")(a)
+        if a.shape[-1:] != (0,)
+        else jnp.ones(a.shape[:-2], a.dtype)
+    )
 
 
-_row("inv", lambda a: _inverse(a, "linalg.inv"), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
-_row("det", lambda a: _det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
-_row("slogdet", lambda a: tuple(_numbers(jnp.linalg.slogdet, "linalg.slogdet")(a)), case(_SQUARE), outputs=2, tupled=True, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
-_row("solve", lambda a, b: _solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
-_row("tensorinv", lambda a, *, ind=2: _tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")
+_row(
+    "inv",
+    lambda a: _inverse(a, "linalg.inv"),
+    case(_SQUARE),
+    ref=np.linalg.inv,
+    doc="Inverses of matrices.",
+    internal="_linalg_inverse",
+    amp="full",
+)
+_row(
+    "det",
+    lambda a: _det(a),
+    case(_SQUARE),
+    ref=np.linalg.det,
+    doc="Determinants.",
+    internal="_linalg_det",
+    amp="full",
+)
+_row(
+    "slogdet",
+    lambda a: tuple(_numbers(jnp.linalg.slogdet, "linalg.slogdet")(a)),
+    case(_SQUARE),
+    outputs=2,
+    tupled=True,
+    doc="Sign and logarithm of determinants.",
+    internal="_linalg_slogdet",
+    amp="full",
+)
+_row(
+    "solve",
+    lambda a, b: _solve(a, b),
+    case(_SQUARE, f(3, 2)),
+    ref=np.linalg.solve,
+    doc="x with a x = b.",
+    amp="full",
+)
+_row(
+    "tensorinv",
+    lambda a, *, ind=2: _tensorinv(a, ind),
+    case(Spd((6, 6)), ind=1),
+    doc="Inverse of a tensor.",
+    amp="full",
+)
 _row(
     "tensorsolve",
     lambda a, b, *, axes=None: _tensorsolve(a, b, axes),
@@ -401,15 +577,71 @@ _row(
     doc="x with tensordot(a, x) = b.",
     amp="full",
 )
-_row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
-_row("eigh", lambda a, *, upper=False, UPLO=None: _eigh(a, _is_upper(upper, UPLO)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
-_row("eigvalsh", lambda a, *, upper=False, UPLO=None: _numbers(jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True)(_of_triangle(_wholes_wide(a), _is_upper(upper, UPLO))), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
-_row("matrix_power", lambda a, *, n: _power_of_matrix(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
-_row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
-_row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)
+_row(
+    "pinv",
+    lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian),
+    case(f(4, 3)),
+    case(f(2, 4, 3), Given([1e-3, 1e-4])),
+    doc="Pseudo-inverse.",
+    numbers=("rtol",),
+    aliases=("_npi_pinv_scalar_rcond",),
+    amp="full",
+)
+_row(
+    "eigh",
+    lambda a, *, upper=False, UPLO=None: _eigh(a, _is_upper(upper, UPLO)),
+    case(_SQUARE),
+    doc="Eigenvalues and vectors of symmetric matrices.",
+    amp="full",
+    outputs=2,
+    tupled=True,
+    **_FLAT,
+)
+_row(
+    "eigvalsh",
+    lambda a, *, upper=False, UPLO=None: _numbers(
+        jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True
+    )(_of_triangle(_wholes_wide(a), _is_upper(upper, UPLO))),
+    case(_SQUARE),
+    ref=np.linalg.eigvalsh,
+    doc="Eigenvalues of symmetric matrices.",
+    amp="full",
+    **_FLAT,
+)
+_row(
+    "matrix_power",
+    lambda a, *, n: _power_of_matrix(a, n),
+    case(f(3, 3), n=3),
+    doc="Powers of matrices.",
+    internal=None,
+)
+_row(
+    "cond",
+    lambda x, *, p=None: jnp.linalg.cond(x, p),
+    case(_SQUARE),
+    doc="Condition numbers.",
+    internal=None,
+    **_FLAT,
+)
+_row(
+    "multi_dot",
+    lambda *arrays: jnp.linalg.multi_dot(arrays),
+    case(f(2, 3), f(3, 4), f(4, 2)),
+    doc="Product of several matrices in the cheapest order.",
+    internal=None,
+)
 
 
-@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3)), case(f(3, 3), Given([0.1, 0.5]))], internal="_npi_matrix_rank_none_tol", aliases=("_npi_matrix_rank",), amp="full", **_FLAT, numbers=("rtol",))
+@op(
+    "linalg_matrix_rank",
+    np_linalg="matrix_rank",
+    samples=[case(f(3, 3)), case(f(3, 3), Given([0.1, 0.5]))],
+    internal="_npi_matrix_rank_none_tol",
+    aliases=("_npi_matrix_rank",),
+    amp="full",
+    **_FLAT,
+    numbers=("rtol",),
+)
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False) -> Any:  # noqa: N803
     """Number of singular values above ``rtol`` (by default those that are not small), int64; of a vector 1 if it is not 0.
 
@@ -424,7 +656,14 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False) -> Any:  #
     return (s > jnp.asarray(rtol, s.dtype)[..., None]).sum(-1, dtype="int64")
 
 
-@op("linalg_lstsq", samples=[case(f(4, 2), f(4))], internal="_npi_lstsq", amp="full", outputs=4, **_FLAT)
+@op(
+    "linalg_lstsq",
+    samples=[case(f(4, 2), f(4))],
+    internal="_npi_lstsq",
+    amp="full",
+    outputs=4,
+    **_FLAT,
+)
 def lstsq(a: Any, b: Any, *, rcond: Any = "warn") -> Any:
     """Least squares: (x, residuals, rank, singular values); without residuals where all equations can hold."""
     # As LAPACK reads it: what is no fraction stands for the precision.
@@ -450,17 +689,49 @@ def _triangle(A: Any, lower: bool) -> Any:  # noqa: N803
     return jnp.tril(A) if lower else jnp.triu(A)
 
 
-@_la("gemm", case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0), amp="low", numbers=("alpha", "beta"))
-def gemm(A: Any, B: Any, C: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, beta: float = 1.0, axis: int = -2) -> Any:  # noqa: N803
+@_la(
+    "gemm",
+    case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0),
+    amp="low",
+    numbers=("alpha", "beta"),
+)
+def gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    axis: int = -2,
+) -> Any:  # noqa: N803
     """alpha A B + beta C."""
     if axis != -2:
         A, B, C = (jnp.moveaxis(x, axis, -2) for x in (A, B, C))  # noqa: N806
-    out = fitted(alpha, A.dtype) * (_t(A, transpose_a) @ _t(B, transpose_b)) + fitted(beta, A.dtype) * C
+    out = (
+        fitted(alpha, A.dtype) * (_t(A, transpose_a) @ _t(B, transpose_b))
+        + fitted(beta, A.dtype) * C
+    )
     return jnp.moveaxis(out, -2, axis) if axis != -2 else out
 
 
-@_la("gemm2", case(f(2, 3, 4), f(2, 4, 2), alpha=2.0), case(f(4, 3), f(4, 2), transpose_a=True), amp="low", numbers=("alpha",))
-def gemm2(A: Any, B: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, axis: int = -2) -> Any:  # noqa: N803
+@_la(
+    "gemm2",
+    case(f(2, 3, 4), f(2, 4, 2), alpha=2.0),
+    case(f(4, 3), f(4, 2), transpose_a=True),
+    amp="low",
+    numbers=("alpha",),
+)
+def gemm2(
+    A: Any,
+    B: Any,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    axis: int = -2,
+) -> Any:  # noqa: N803
     """alpha A B."""
     if axis != -2:
         A, B = (jnp.moveaxis(x, axis, -2) for x in (A, B))  # noqa: N806
@@ -482,8 +753,22 @@ def potri(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
     return _t(inverse, True) @ inverse if lower else inverse @ _t(inverse, True)
 
 
-@_la("trsm", case(_SQUARE, f(3, 2)), case(_SQUARE, f(2, 3), rightside=True), amp="full", numbers=("alpha",))
-def trsm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
+@_la(
+    "trsm",
+    case(_SQUARE, f(3, 2)),
+    case(_SQUARE, f(2, 3), rightside=True),
+    amp="full",
+    numbers=("alpha",),
+)
+def trsm(
+    A: Any,
+    B: Any,
+    *,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+) -> Any:  # noqa: N803
     """alpha A^-1 B for a triangular A (``rightside``: alpha B A^-1)."""
     kind, B = A.dtype, fitted(alpha, A.dtype) * B  # noqa: N806
     if kind.itemsize == 2:  # which GPUs' library does not solve
@@ -494,13 +779,23 @@ def trsm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lo
 
 
 @_la("trmm", case(_SQUARE, f(3, 2)), amp="full", numbers=("alpha",))
-def trmm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
+def trmm(
+    A: Any,
+    B: Any,
+    *,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+) -> Any:  # noqa: N803
     """alpha A B for a triangular A (``rightside``: alpha B A)."""
     T = _t(_triangle(A, lower), transpose)  # noqa: N806
     return fitted(alpha, A.dtype) * (B @ T if rightside else T @ B)
 
 
-@_la("syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True), amp="full", numbers=("alpha",))
+@_la(
+    "syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True), amp="full", numbers=("alpha",)
+)
 def syrk(A: Any, *, transpose: bool = False, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A A^T, or alpha A^T A."""
     return fitted(alpha, A.dtype) * (_t(A, transpose) @ _t(A, not transpose))
@@ -535,7 +830,13 @@ def _triangle_at(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarr
     return np.tril_indices(n, offset)
 
 
-@_la("extracttrian", case(f(2, 3, 3)), case(f(4, 4), offset=1), case(f(3, 3), lower=False), amp="full")
+@_la(
+    "extracttrian",
+    case(f(2, 3, 3)),
+    case(f(4, 4), offset=1),
+    case(f(3, 3), lower=False),
+    amp="full",
+)
 def extracttrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N803
     """The elements of a triangle in one row."""
     rows, columns = _triangle_at(A.shape[-1], offset, lower)

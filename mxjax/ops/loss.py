@@ -19,11 +19,16 @@ from .table import op
 
 
 def _defined(
-    forward: Callable[..., Any], gradient: Callable[..., Any], *arrays: Any, numbers: tuple[Any, ...] = ()
+    forward: Callable[..., Any],
+    gradient: Callable[..., Any],
+    *arrays: Any,
+    numbers: tuple[Any, ...] = (),
 ) -> Any:
     """forward(*arrays) with ``gradient(out, *arrays, head, *numbers)`` for the first array and zeros for others."""
     n = len(arrays)
-    moving = [v for v in numbers if hasattr(v, "dtype")]  # what the derivative takes of them is an operand, too
+    moving = [
+        v for v in numbers if hasattr(v, "dtype")
+    ]  # what the derivative takes of them is an operand, too
 
     @jax.custom_vjp
     def run(*xs: Any) -> Any:
@@ -37,7 +42,10 @@ def _defined(
         out, xs = kept
         given = iter(xs[n:])
         values = [fitted(next(given), xs[0].dtype) if hasattr(v, "dtype") else v for v in numbers]
-        return (gradient(out, *xs[:n], head, *values).astype(xs[0].dtype), *[_no_gradient(x) for x in xs[1:]])
+        return (
+            gradient(out, *xs[:n], head, *values).astype(xs[0].dtype),
+            *[_no_gradient(x) for x in xs[1:]],
+        )
 
     run.defvjp(fwd, bwd)
     return run(*arrays, *moving)
@@ -88,10 +96,17 @@ def sign_ste(data: Any) -> Any:
     return _sign_through(data)
 
 
-@op(nd_contrib="gradientmultiplier", smooth=False, samples=[case(f(3, 4), scalar=2.0)], numbers=("scalar",))
+@op(
+    nd_contrib="gradientmultiplier",
+    smooth=False,
+    samples=[case(f(3, 4), scalar=2.0)],
+    numbers=("scalar",),
+)
 def gradientmultiplier(data: Any, *, scalar: float = 1.0, is_int: bool = False) -> Any:
     """The data; its gradient is multiplied by ``scalar`` (gradient reversal with -1)."""
-    return _defined(lambda x: x, lambda out, x, head, s: head * fitted(s, x.dtype), data, numbers=(scalar,))
+    return _defined(
+        lambda x: x, lambda out, x, head, s: head * fitted(s, x.dtype), data, numbers=(scalar,)
+    )
 
 
 def _normaliser(mode: str, batch: int, valid: Any) -> Any:
@@ -144,7 +159,9 @@ def _softmax_output(
             grad = grad / (p.size // (p.shape[0] * classes))
         return grad * scale / _normaliser(normalization, x.shape[0], valid)
 
-    made = _defined(forward, gradient, flat, label, numbers=(grad_scale, ignore_label, smooth_alpha))
+    made = _defined(
+        forward, gradient, flat, label, numbers=(grad_scale, ignore_label, smooth_alpha)
+    )
     return made.reshape(shape)
 
 
@@ -208,9 +225,18 @@ def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Call
 
 for _name, _link, _slope, _doc in (
     ("LinearRegressionOutput", lambda x: x, lambda d: d, "The data; the gradient is data - label."),
-    ("LogisticRegressionOutput", jax.nn.sigmoid, lambda d: d, "sigmoid; the gradient is sigmoid - label."),
-    ("MAERegressionOutput", lambda x: x, lambda d: jnp.where(d > 0, 1.0, -1.0).astype(d.dtype),
-     "The data; the gradient is 1 where data > label, else -1."),
+    (
+        "LogisticRegressionOutput",
+        jax.nn.sigmoid,
+        lambda d: d,
+        "sigmoid; the gradient is sigmoid - label.",
+    ),
+    (
+        "MAERegressionOutput",
+        lambda x: x,
+        lambda d: jnp.where(d > 0, 1.0, -1.0).astype(d.dtype),
+        "The data; the gradient is 1 where data > label, else -1.",
+    ),
 ):
     _samples = [case(f(3, 4), f(3, 4)), case(f(3, 1), f(3))]
     op(
@@ -244,13 +270,17 @@ def svm_output(
         step = (slack > 0).astype(x.dtype) if use_linear else 2 * slack
         return -weight * sign * step
 
-    return _defined(lambda x, y: x, gradient, data, label, numbers=(margin, regularization_coefficient))
+    return _defined(
+        lambda x, y: x, gradient, data, label, numbers=(margin, regularization_coefficient)
+    )
 
 
 def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalization: str) -> Any:
     def gradient(out: Any, x: Any, head: Any, scale: Any, threshold: Any) -> Any:
         valid = (x > threshold).sum().astype(x.dtype)
-        return jnp.full_like(x, scale) / _normaliser(normalization, x.shape[0] if x.ndim else 1, valid)
+        return jnp.full_like(x, scale) / _normaliser(
+            normalization, x.shape[0] if x.ndim else 1, valid
+        )
 
     return _defined(lambda x: x, gradient, data, numbers=(grad_scale, valid_thresh))
 
@@ -267,7 +297,9 @@ def make_loss_layer(
     data: Any, *, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: str = "null"
 ) -> Any:
     """The data; its gradient is ``grad_scale``, whatever the head gradient is."""
-    return _make_loss(data, grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization)
+    return _make_loss(
+        data, grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization
+    )
 
 
 @op(nd="make_loss", display="make_loss", smooth=False, samples=[case(f(3, 4))], amp="full")
@@ -350,7 +382,9 @@ def ctc_loss(
         padded = jnp.cumsum(y == pad, 1) > 0
     if use_data_lengths and data_lengths is not None:
         late = jnp.arange(t) >= data_lengths.astype("int32")[:, None]
-        x = jnp.where(late[..., None], jnp.zeros((), x.dtype), x)  # whatever stands there, NaN too, counts for nothing
+        x = jnp.where(
+            late[..., None], jnp.zeros((), x.dtype), x
+        )  # whatever stands there, NaN too, counts for nothing
     else:
         late = jnp.zeros(x.shape[:2], bool)
     out = _ctc_forward()(

@@ -30,7 +30,9 @@ _version = settings.snapshot("compat.version")
 # ---------------------------------------------------------------------------------------------- dense
 
 
-def _dense_shapes(shape: tuple[int, ...], *, num_hidden: int, no_bias: bool, flatten: bool) -> Shapes:
+def _dense_shapes(
+    shape: tuple[int, ...], *, num_hidden: int, no_bias: bool, flatten: bool
+) -> Shapes:
     weight = (num_hidden, prod(shape[1:]) if flatten else shape[-1])
     return {"weight": weight} if no_bias else {"weight": weight, "bias": (num_hidden,)}
 
@@ -65,13 +67,19 @@ def fully_connected(
     """
     if flatten and x.ndim != 2:
         x = x.reshape(x.shape[0], prod(x.shape[1:]))
-    if weight.ndim != 2 or weight.shape[1] != x.shape[-1] or num_hidden not in (None, weight.shape[0]):
+    if (
+        weight.ndim != 2
+        or weight.shape[1] != x.shape[-1]
+        or num_hidden not in (None, weight.shape[0])
+    ):
         raise ValueError(
             f"Shape inconsistent, Provided = {list(weight.shape)}, "
             f"inferred shape=({num_hidden or -1},{x.shape[-1]}): weight is (num_hidden, inputs)"
         )
     if bias is None and not no_bias:
-        raise ValueError("FullyConnected expects 3 inputs, but got 2 instead: give a bias or no_bias=True")
+        raise ValueError(
+            "FullyConnected expects 3 inputs, but got 2 instead: give a bias or no_bias=True"
+        )
     return of_rows(x, weight, 1, None if no_bias or bias is None else bias.reshape(-1))
 
 
@@ -85,11 +93,17 @@ def _spatial(value: Any, n: int, default: int) -> tuple[int, ...]:
     if isinstance(value, int):
         return (value,) * n
     if len(value) != n:
-        raise ValueError(f"{tuple(value)} has {len(value)} numbers where the data has {n} spatial axes")
+        raise ValueError(
+            f"{tuple(value)} has {len(value)} numbers where the data has {n} spatial axes"
+        )
     return tuple(int(v) for v in value)
 
 
-_IMAGES = {1: "3D in batch-num_filter-x", 2: "4D in batch-num_filter-y-x", 3: "5D in batch-num_filter-depth-y-x"}
+_IMAGES = {
+    1: "3D in batch-num_filter-x",
+    2: "4D in batch-num_filter-y-x",
+    3: "5D in batch-num_filter-depth-y-x",
+}
 
 
 def _check_images(data: Any, kernel: Any) -> int:
@@ -109,7 +123,9 @@ def _only_floats(x: Any) -> None:
         )
 
 
-def _convolution_shapes(shape: tuple[int, ...], *, transposed: bool = False, **attrs: Any) -> Shapes:
+def _convolution_shapes(
+    shape: tuple[int, ...], *, transposed: bool = False, **attrs: Any
+) -> Shapes:
     """Weight and bias of a convolution; unknown channels, -1, stay so."""
     last = str(attrs["layout"] or "").endswith("C")
     channels, filters, groups = shape[-1 if last else 1], attrs["num_filter"], attrs["num_group"]
@@ -122,11 +138,29 @@ def _convolution_shapes(shape: tuple[int, ...], *, transposed: bool = False, **a
 
 _CONV = [
     case(f(2, 2, 6, 5), f(3, 2, 3, 3), f(3), kernel=(3, 3), num_filter=3, pad=(1, 1)),
-    case(f(1, 4, 5, 5), f(4, 2, 3, 3), None, kernel=(3, 3), num_filter=4, num_group=2, stride=(2, 2), no_bias=True),
+    case(
+        f(1, 4, 5, 5),
+        f(4, 2, 3, 3),
+        None,
+        kernel=(3, 3),
+        num_filter=4,
+        num_group=2,
+        stride=(2, 2),
+        no_bias=True,
+    ),
 ]
 
 
-@op(npx="convolution", nd=("Convolution", "Convolution_v1"), aliases=("Convolution_v1",), display="Convolution", samples=_CONV, amp="low", shapes=_convolution_shapes, loops=True)
+@op(
+    npx="convolution",
+    nd=("Convolution", "Convolution_v1"),
+    aliases=("Convolution_v1",),
+    display="Convolution",
+    samples=_CONV,
+    amp="low",
+    shapes=_convolution_shapes,
+    loops=True,
+)
 def convolution(
     data: Any,
     weight: Any,
@@ -175,8 +209,24 @@ def convolution(
     nd_defaults={"no_bias": True},
     display="Deconvolution",
     samples=[
-        case(f(2, 2, 4, 3), f(2, 3, 3, 3), f(3), kernel=(3, 3), num_filter=3, stride=(2, 2), pad=(1, 1)),
-        case(f(1, 4, 3, 3), f(4, 2, 2, 2), None, kernel=(2, 2), num_filter=4, num_group=2, no_bias=True),
+        case(
+            f(2, 2, 4, 3),
+            f(2, 3, 3, 3),
+            f(3),
+            kernel=(3, 3),
+            num_filter=3,
+            stride=(2, 2),
+            pad=(1, 1),
+        ),
+        case(
+            f(1, 4, 3, 3),
+            f(4, 2, 2, 2),
+            None,
+            kernel=(2, 2),
+            num_filter=4,
+            num_group=2,
+            no_bias=True,
+        ),
     ],
     amp="low",
     shapes=partial(_convolution_shapes, transposed=True),
@@ -249,7 +299,9 @@ def deconvolution(
     return jnp.moveaxis(out, 1, -1) if last else out
 
 
-def _is_transpose(data: Any, size: Sequence[Any], stride: Sequence[int], adj: Sequence[int]) -> bool:
+def _is_transpose(
+    data: Any, size: Sequence[Any], stride: Sequence[int], adj: Sequence[int]
+) -> bool:
     """Whether a convolution of an image of this size gives one of data's, all sizes being known."""
     known = all(isinstance(m, int) and m > 0 for m in (*data.shape, *size))
     return known and all(a < s for a, s in zip(adj, stride, strict=True))
@@ -269,7 +321,14 @@ def _sum_pool(x: Any, window: Any, strides: Any, padding: Any) -> Any:
     display="Pooling",
     samples=[
         case(f(2, 2, 6, 5), kernel=(2, 2), stride=(2, 2), pool_type="max"),
-        case(f(2, 2, 6, 5), kernel=(3, 3), pad=(1, 1), pool_type="avg", pooling_convention="full", stride=(2, 2)),
+        case(
+            f(2, 2, 6, 5),
+            kernel=(3, 3),
+            pad=(1, 1),
+            pool_type="avg",
+            pooling_convention="full",
+            stride=(2, 2),
+        ),
         case(f(2, 2, 6, 5), kernel=(2, 2), global_pool=True, pool_type="avg"),
     ],
     nd_order="data kernel pool_type global_pool cudnn_off pooling_convention stride pad p_value count_include_pad layout output_size",
@@ -301,9 +360,13 @@ def pooling(
     stride, pad = [v[:n] if isinstance(v, tuple) else v for v in (stride, pad)]
     if pooling_convention == "same":  # which decides that itself
         if any(_spatial(pad, n, 0)):
-            raise ValueError(f"pooling_convention='same' pads as it needs: pad must be 0, got {pad}")
+            raise ValueError(
+                f"pooling_convention='same' pads as it needs: pad must be 0, got {pad}"
+            )
         pad = None
-    window = () if global_pool else (_spatial(kernel, n, 1), _spatial(stride, n, 1), _spatial(pad, n, 0))
+    window = (
+        () if global_pool else (_spatial(kernel, n, 1), _spatial(stride, n, 1), _spatial(pad, n, 0))
+    )
     options: dict[str, Any] = {
         "convention": pooling_convention,
         "global_pool": global_pool,
@@ -326,7 +389,12 @@ def pooling(
     return out
 
 
-_POOLS: dict[str, Any] = {"max": pools.max_pool, "avg": pools.avg_pool, "sum": pools.sum_pool, "lp": pools.lp_pool}
+_POOLS: dict[str, Any] = {
+    "max": pools.max_pool,
+    "avg": pools.avg_pool,
+    "sum": pools.sum_pool,
+    "lp": pools.lp_pool,
+}
 
 
 @op(
@@ -447,7 +515,11 @@ def batch_norm(
     x32 = _computing(x)
     learn = is_train and not use_global_stats
     # Where memory is short the derivative starts from x itself: neither keeps nor holds the centred x besides.
-    lean = partial(jax.checkpoint, static_argnums=-1) if compiler.is_short_of_memory() else lambda fn: fn
+    lean = (
+        partial(jax.checkpoint, static_argnums=-1)
+        if compiler.is_short_of_memory()
+        else lambda fn: fn
+    )
     if learn:
         # Nothing below depends on what is subtracted from x, if that is made good per channel: so it is the mean as a
         # constant, and the mean's derivative asks for no sums over x but those that beta's and gamma's ask for.
@@ -634,7 +706,8 @@ def group_norm(
     out, mean, std = _standardised(x, (2,), eps)
     out = out.reshape(data.shape)
     gamma, beta = (
-        jnp.repeat(v, data.shape[1] // num_groups) if v.shape[0] == num_groups else v for v in (gamma, beta)
+        jnp.repeat(v, data.shape[1] // num_groups) if v.shape[0] == num_groups else v
+        for v in (gamma, beta)
     )
     out = out * _shaped(gamma, data.ndim, 1) + _shaped(beta, data.ndim, 1)
     out = out.astype(data.dtype)
@@ -670,15 +743,27 @@ def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any
 )
 def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -> Any:
     """Divides by the L2 norm of each sample (``instance``), pixel (``channel``) or map (``spatial``)."""
-    axes = {"instance": tuple(range(1, data.ndim)), "channel": (1,), "spatial": tuple(range(2, data.ndim))}
+    axes = {
+        "instance": tuple(range(1, data.ndim)),
+        "channel": (1,),
+        "spatial": tuple(range(2, data.ndim)),
+    }
     if mode not in axes:
         raise ValueError(f"unknown mode {mode}: instance, channel and spatial exist")
     square = jnp.square(data).sum(axes[mode], keepdims=True)
     return data / jnp.sqrt(square + fitted(eps, data.dtype))
 
 
-@op(nd="LRN", display="LRN", samples=[case(f(2, 5, 3, 3), nsize=3)], amp="full", numbers=("alpha", "beta", "knorm"))
-def lrn(data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.0, nsize: int = 5) -> Any:
+@op(
+    nd="LRN",
+    display="LRN",
+    samples=[case(f(2, 5, 3, 3), nsize=3)],
+    amp="full",
+    numbers=("alpha", "beta", "knorm"),
+)
+def lrn(
+    data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.0, nsize: int = 5
+) -> Any:
     """Local response normalisation over ``nsize`` neighbouring channels of (N, C, H, W)."""
     half = nsize // 2
     window = (1, nsize, *(1,) * (data.ndim - 2))
@@ -718,13 +803,17 @@ def dropout(
     Along ``axes`` the choice is shared. Of ``p=1`` zeros are left, where MXNet divides by 0 and gives NaN.
     """
     if not jnp.issubdtype(data.dtype, jnp.floating):
-        raise TypeError(f"dropout takes floating-point arrays, got {data.dtype}; use x.astype('float32')")
+        raise TypeError(
+            f"dropout takes floating-point arrays, got {data.dtype}; use x.astype('float32')"
+        )
     if not _drops(p, mode, is_train):
         return data
     moves = hasattr(p, "dtype")
     shape = [1 if axes and d in axes else n for d, n in enumerate(data.shape)]
     keep = jax.random.bernoulli(key, fitted(1 - p, np.float32), tuple(shape))
-    scale = fitted(jnp.where(p >= 1, 0.0, 1 / (1 - p)) if moves else 0 if p >= 1 else 1 / (1 - p), data.dtype)
+    scale = fitted(
+        jnp.where(p >= 1, 0.0, 1 / (1 - p)) if moves else 0 if p >= 1 else 1 / (1 - p), data.dtype
+    )
     return data * jnp.where(keep, scale, np.zeros((), data.dtype))
 
 
@@ -750,12 +839,20 @@ def embedding(
 ) -> Any:
     """Rows of ``weight`` (input_dim, output_dim) by number; numbers beyond the end take the last row."""
     if weight.ndim != 2:
-        raise ValueError(f"Shape inconsistent, Provided = {list(weight.shape)}, inferred shape=({input_dim},{output_dim}): the weight")
+        raise ValueError(
+            f"Shape inconsistent, Provided = {list(weight.shape)}, inferred shape=({input_dim},{output_dim}): the weight"
+        )
     at = jnp.clip(data.astype("int32"), 0, weight.shape[0] - 1)
     return jnp.take(weight, at, axis=0, mode="clip")
 
 
-@op(npx="batch_flatten", nd=("flatten", "Flatten"), display="Flatten", samples=[case(f(2, 3, 4)), case(f(3))], methods={"nd": "flatten"})
+@op(
+    npx="batch_flatten",
+    nd=("flatten", "Flatten"),
+    display="Flatten",
+    samples=[case(f(2, 3, 4)), case(f(3))],
+    methods={"nd": "flatten"},
+)
 def batch_flatten(data: Any) -> Any:
     """(N, ...) to (N, rest)."""
     return data.reshape(data.shape[0], prod(data.shape[1:]))
@@ -768,7 +865,9 @@ def batch_flatten(data: Any) -> Any:
         case(f(1, 2, 3, 3), scale=2, sample_type="nearest"),
         case(f(1, 2, 3, 3), f(2, 1, 4, 4), scale=2, sample_type="bilinear", num_filter=2),
     ],
-    shapes=lambda shape, *, scale, sample_type, **attrs: {1: (shape[1], 1, *[2 * scale - scale % 2] * 2)} if sample_type == "bilinear" else {},
+    shapes=lambda shape, *, scale, sample_type, **attrs: (
+        {1: (shape[1], 1, *[2 * scale - scale % 2] * 2)} if sample_type == "bilinear" else {}
+    ),
 )
 def up_sampling(
     *data: Any,
@@ -791,14 +890,18 @@ def up_sampling(
     if sample_type != "nearest":
         raise ValueError(f"unknown sample_type {sample_type}: nearest and bilinear exist")
     height = data[0].shape[2] * scale
-    outs = [jnp.repeat(jnp.repeat(x, height // x.shape[2], 2), height // x.shape[2], 3) for x in data]
+    outs = [
+        jnp.repeat(jnp.repeat(x, height // x.shape[2], 2), height // x.shape[2], 3) for x in data
+    ]
     if len(outs) == 1:
         return outs[0]
     return sum(outs[1:], outs[0]) if multi_input_mode == "sum" else jnp.concatenate(outs, 1)
 
 
 @op(nd="im2col", samples=[case(f(1, 2, 4, 4), kernel=(2, 2), stride=(1, 1))])
-def im2col(data: Any, *, kernel: Any, stride: Any = None, dilate: Any = None, pad: Any = None) -> Any:
+def im2col(
+    data: Any, *, kernel: Any, stride: Any = None, dilate: Any = None, pad: Any = None
+) -> Any:
     """The patches of (N, C, *space) as columns: (N, C * prod(kernel), windows)."""
     n = len(kernel)
     out = patches(data, kernel, _spatial(stride, n, 1), _spatial(dilate, n, 1), _spatial(pad, n, 0))
@@ -807,7 +910,13 @@ def im2col(data: Any, *, kernel: Any, stride: Any = None, dilate: Any = None, pa
 
 @op(nd="col2im", samples=[case(f(1, 8, 9), output_size=(4, 4), kernel=(2, 2), stride=(1, 1))])
 def col2im(
-    data: Any, *, output_size: Any, kernel: Any, stride: Any = None, dilate: Any = None, pad: Any = None
+    data: Any,
+    *,
+    output_size: Any,
+    kernel: Any,
+    stride: Any = None,
+    dilate: Any = None,
+    pad: Any = None,
 ) -> Any:
     """Adds columns back into an image: the transpose of im2col."""
     shape = (data.shape[0], data.shape[1] // prod(kernel), *output_size)
@@ -854,7 +963,9 @@ def interleaved_matmul_selfatt_qk(queries_keys_values: Any, *, heads: int) -> An
     samples=[case(f(3, 2, 24), f(4, 3, 3), heads=2)],
     amp="widest",
 )
-def interleaved_matmul_selfatt_valatt(queries_keys_values: Any, attention: Any, *, heads: int) -> Any:
+def interleaved_matmul_selfatt_valatt(
+    queries_keys_values: Any, attention: Any, *, heads: int
+) -> Any:
     """Values of interleaved projections weighted by attention (N * heads, T, T)."""
     return _together(jnp.matmul(attention, _heads(queries_keys_values, heads, 3)[2]), heads)
 
@@ -885,4 +996,3 @@ def interleaved_matmul_encdec_valatt(keys_values: Any, attention: Any, *, heads:
 def div_sqrt_dim(data: Any) -> Any:
     """data / sqrt(length of the last axis)."""
     return (data / np.sqrt(data.shape[-1])).astype(data.dtype)
-

@@ -25,7 +25,15 @@ def _row(name: str, states: int, *numbers: str, once: dict[str, str] | None = No
     positive = name in ("adam", "rmsprop", "ftrl", "ftml")
     spread = [f(3, 4, low=-0.2, high=0.2), f(3, 4, low=1.0), _W]
     given = spread if name == "rmspropalex" else [_POS if positive else _W] * states
-    samples = [case(_W, _W, *given, **({} if name.startswith("lamb") else {"lr": 0.1}), **({"t": 1} if name == "ftml" else {}))]
+    samples = [
+        case(
+            _W,
+            _W,
+            *given,
+            **({} if name.startswith("lamb") else {"lr": 0.1}),
+            **({"t": 1} if name == "ftml" else {}),
+        )
+    ]
     return op(
         f"{name}_update",
         nd=f"{name}_update",
@@ -138,7 +146,15 @@ def rmsprop_update(
     return within(new, clip_weights), n
 
 
-@_row("rmspropalex", 3, "rho", "momentum", "epsilon", "clip_weights", once={"gamma1": "rho", "gamma2": "momentum"})
+@_row(
+    "rmspropalex",
+    3,
+    "rho",
+    "momentum",
+    "epsilon",
+    "clip_weights",
+    once={"gamma1": "rho", "gamma2": "momentum"},
+)
 def rmspropalex_update(
     weight: Any, grad: Any, n: Any, g: Any, delta: Any, *, lr: float, rho: float = 0.95, momentum: float = 0.9,
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -179,9 +195,17 @@ def ftml_update(
 
 @_row("signsgd", 0)
 def signsgd_update(
-    weight: Any, grad: Any, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0
+    weight: Any,
+    grad: Any,
+    *,
+    lr: float,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
 ) -> Any:
-    return (1 - lr * wd) * weight - lr * jnp.sign(_grad(grad, weight, 0.0, rescale_grad, clip_gradient))
+    return (1 - lr * wd) * weight - lr * jnp.sign(
+        _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
+    )
 
 
 @_row("signum", 1, "momentum", "wd_lh")
@@ -194,8 +218,15 @@ def signum_update(
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
 
 
-@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1, wd=0.1)], smooth=False, numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
-    nd_order="weight grad mean var beta1 beta2 epsilon t bias_correction wd rescale_grad clip_gradient")
+@op(
+    nd="lamb_update_phase1",
+    aux=(2, 3),
+    varying=_VARYING,
+    samples=[case(_W, _W, _POS, _POS, t=1, wd=0.1)],
+    smooth=False,
+    numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
+    nd_order="weight grad mean var beta1 beta2 epsilon t bias_correction wd rescale_grad clip_gradient",
+)
 def lamb_update_phase1(
     weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-6, bias_correction: bool = True, wd: float = 0.0, rescale_grad: float = 1.0,
@@ -209,9 +240,22 @@ def lamb_update_phase1(
     return m / (jnp.sqrt(v) + epsilon) + wd * weight, mean, var
 
 
-@op(nd="lamb_update_phase2", varying=_VARYING, samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)], smooth=False, numbers=("lower_bound", "upper_bound"))
+@op(
+    nd="lamb_update_phase2",
+    varying=_VARYING,
+    samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)],
+    smooth=False,
+    numbers=("lower_bound", "upper_bound"),
+)
 def lamb_update_phase2(
-    weight: Any, g: Any, r1: Any, r2: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
+    weight: Any,
+    g: Any,
+    r1: Any,
+    r2: Any,
+    *,
+    lr: float,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
 ) -> Any:
     """The new weight of a LAMB step, from its direction and the norms of weight and direction."""
     r1 = bounded(jnp.maximum, r1, lower_bound)
@@ -248,14 +292,31 @@ def mp_lamb_update_phase1(
     samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), _W, lr=0.1)], numbers=("lower_bound", "upper_bound"),
 )  # fmt: skip
 def mp_lamb_update_phase2(
-    weight: Any, g: Any, r1: Any, r2: Any, weight32: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
+    weight: Any,
+    g: Any,
+    r1: Any,
+    r2: Any,
+    weight32: Any,
+    *,
+    lr: float,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
 ) -> Any:
     """The new weight of a LAMB step of a float16 weight; its float32 copy changes in place."""
-    new = lamb_update_phase2(weight32, g, r1, r2, lr=lr, lower_bound=lower_bound, upper_bound=upper_bound)
+    new = lamb_update_phase2(
+        weight32, g, r1, r2, lr=lr, lower_bound=lower_bound, upper_bound=upper_bound
+    )
     return new.astype(weight.dtype), new
 
 
-@op(nd_contrib="group_adagrad_update", aux=(2,), varying=_VARYING, smooth=False, samples=[case(_W, _W, f(3, 1, low=0.1), lr=0.1)], numbers=("epsilon", "clip_gradient"))
+@op(
+    nd_contrib="group_adagrad_update",
+    aux=(2,),
+    varying=_VARYING,
+    smooth=False,
+    samples=[case(_W, _W, f(3, 1, low=0.1), lr=0.1)],
+    numbers=("epsilon", "clip_gradient"),
+)
 def group_adagrad_update(
     weight: Any, grad: Any, history: Any, *, lr: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
     epsilon: float = 1e-5,
@@ -275,43 +336,90 @@ def _many(momentum: bool, wide: bool, preloaded: bool) -> None:
     parts = 2 + states
     step: Any = {(False, False): sgd_update, (True, False): sgd_mom_update, (False, True): mp_sgd_update,
                  (True, True): mp_sgd_mom_update}[momentum, wide]  # fmt: skip
-    name = "preloaded_" * preloaded + "multi_" + "mp_" * wide + "sgd_" + "mom_" * momentum + "update"
+    name = (
+        "preloaded_" * preloaded + "multi_" + "mp_" * wide + "sgd_" + "mom_" * momentum + "update"
+    )
 
     def run(data: Any, lrs: Any, wds: Any, count: int, **how: Any) -> Any:
         if len(data) != parts * count:
-            raise ValueError(f"{name} takes {parts} arrays a weight, num_weights={count}, got {len(data)} arrays")
-        made = [step(*data[k * parts : (k + 1) * parts], lr=lrs[k], wd=wds[k], **how) for k in range(count)]
+            raise ValueError(
+                f"{name} takes {parts} arrays a weight, num_weights={count}, got {len(data)} arrays"
+            )
+        made = [
+            step(*data[k * parts : (k + 1) * parts], lr=lrs[k], wd=wds[k], **how)
+            for k in range(count)
+        ]
         if not states:
             return tuple(made)
         return tuple([m[0] for m in made]) + tuple([s for m in made for s in m[1:]])
 
     def given(
-        *data: Any, lrs: Any, wds: Any, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1
+        *data: Any,
+        lrs: Any,
+        wds: Any,
+        rescale_grad: float = 1.0,
+        clip_gradient: float = -1.0,
+        num_weights: int = 1,
     ) -> Any:
-        return run(data, lrs, wds, num_weights, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+        return run(
+            data, lrs, wds, num_weights, rescale_grad=rescale_grad, clip_gradient=clip_gradient
+        )
 
     def given_mom(
         *data: Any, lrs: Any, wds: Any, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
         num_weights: int = 1,
     ) -> Any:  # fmt: skip
-        return run(data, lrs, wds, num_weights, momentum=momentum, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+        return run(
+            data,
+            lrs,
+            wds,
+            num_weights,
+            momentum=momentum,
+            rescale_grad=rescale_grad,
+            clip_gradient=clip_gradient,
+        )
 
-    def loaded(*data: Any, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1) -> Any:
-        *data, lrs, wds = data  # type: ignore[assignment]
-        return run(data, lrs, wds, num_weights, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
-
-    def loaded_mom(
-        *data: Any, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1
+    def loaded(
+        *data: Any, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1
     ) -> Any:
         *data, lrs, wds = data  # type: ignore[assignment]
-        return run(data, lrs, wds, num_weights, momentum=momentum, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+        return run(
+            data, lrs, wds, num_weights, rescale_grad=rescale_grad, clip_gradient=clip_gradient
+        )
+
+    def loaded_mom(
+        *data: Any,
+        momentum: float = 0.0,
+        rescale_grad: float = 1.0,
+        clip_gradient: float = -1.0,
+        num_weights: int = 1,
+    ) -> Any:
+        *data, lrs, wds = data  # type: ignore[assignment]
+        return run(
+            data,
+            lrs,
+            wds,
+            num_weights,
+            momentum=momentum,
+            rescale_grad=rescale_grad,
+            clip_gradient=clip_gradient,
+        )
 
     def written(attrs: dict[str, Any]) -> tuple[int, ...]:
-        return tuple([k * parts + s for k in range(attrs.get("num_weights", 1)) for s in range(2, parts)])
+        return tuple(
+            [k * parts + s for k in range(attrs.get("num_weights", 1)) for s in range(2, parts)]
+        )
 
     arrays = [_W] * (2 * parts)
-    sample = case(*arrays, *([f(2), f(2)] if preloaded else []), num_weights=2, **({} if preloaded else {"lrs": (0.1, 0.2), "wds": (0.0, 0.1)}))
-    fn: Any = (loaded_mom if momentum else loaded) if preloaded else (given_mom if momentum else given)
+    sample = case(
+        *arrays,
+        *([f(2), f(2)] if preloaded else []),
+        num_weights=2,
+        **({} if preloaded else {"lrs": (0.1, 0.2), "wds": (0.0, 0.1)}),
+    )
+    fn: Any = (
+        (loaded_mom if momentum else loaded) if preloaded else (given_mom if momentum else given)
+    )
     op(
         name, nd=name, aux=written if states else (), samples=[sample], smooth=False, outputs=lambda attrs, n: attrs["num_weights"],
         doc=f"One step of SGD for {'float16 ' if wide else ''}weights, {parts} arrays each: the new weights"
@@ -325,16 +433,34 @@ for _momentum in (False, True):
             _many(_momentum, _wide, _preloaded)
 
 
-@op(nd="multi_lars", samples=[case(f(3), f(3, low=0.1), f(3, low=0.1), f(3), eta=0.1, eps=1e-8)], smooth=False, numbers=("eta", "eps", "rescale_grad"))
+@op(
+    nd="multi_lars",
+    samples=[case(f(3), f(3, low=0.1), f(3, low=0.1), f(3), eta=0.1, eps=1e-8)],
+    smooth=False,
+    numbers=("eta", "eps", "rescale_grad"),
+)
 def multi_lars(
-    lrs: Any, weights_sum_sq: Any, grads_sum_sq: Any, wds: Any, *, eta: float, eps: float, rescale_grad: float = 1.0
+    lrs: Any,
+    weights_sum_sq: Any,
+    grads_sum_sq: Any,
+    wds: Any,
+    *,
+    eta: float,
+    eps: float,
+    rescale_grad: float = 1.0,
 ) -> Any:
     """The rates of LARS (You et al. 2017) for many weights, from the sums of squares of weights and gradients."""
     w, g = jnp.sqrt(weights_sum_sq), jnp.sqrt(grads_sum_sq) * rescale_grad
     return jnp.where((w > 0) & (g > 0), lrs * eta * w / (g + wds * w + eps), lrs)
 
 
-@op(nd="reset_arrays", aux=lambda attrs: tuple(range(attrs["num_arrays"])), samples=[case(_W, f(2), num_arrays=2)], smooth=False, outputs=0)
+@op(
+    nd="reset_arrays",
+    aux=lambda attrs: tuple(range(attrs["num_arrays"])),
+    samples=[case(_W, f(2), num_arrays=2)],
+    smooth=False,
+    outputs=0,
+)
 def reset_arrays(*data: Any, num_arrays: int) -> Any:
     """Zeros in place of all numbers of these arrays."""
     return tuple([jnp.zeros_like(x) for x in data])

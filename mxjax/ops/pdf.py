@@ -26,9 +26,12 @@ def _over(sample: Any, name: str, param: Any, own: int = 0) -> Any:
     if param.shape != inferred:
         raise ValueError(
             f"Shape inconsistent, Provided = {list(param.shape)}, inferred shape={list(inferred)}: {name} must have the "
-            f"first axes of the sample's shape {list(sample.shape)}" + (" and its last one" if own else "")
+            f"first axes of the sample's shape {list(sample.shape)}"
+            + (" and its last one" if own else "")
         )
-    return param.reshape(param.shape[:lead] + (1,) * (sample.ndim - param.ndim) + param.shape[lead:])
+    return param.reshape(
+        param.shape[:lead] + (1,) * (sample.ndim - param.ndim) + param.shape[lead:]
+    )
 
 
 def _result(log_density: Any, is_log: bool) -> Any:
@@ -44,7 +47,11 @@ def _uniform(x: Any, low: Any, high: Any) -> Any:
 
 
 def _normal(x: Any, mu: Any, sigma: Any) -> Any:
-    return -0.5 * jnp.square((x - mu) / sigma) - jnp.log(sigma) - 0.5 * jnp.log(2 * jnp.pi).astype(x.dtype)
+    return (
+        -0.5 * jnp.square((x - mu) / sigma)
+        - jnp.log(sigma)
+        - 0.5 * jnp.log(2 * jnp.pi).astype(x.dtype)
+    )
 
 
 def _gamma(x: Any, alpha: Any, beta: Any) -> Any:
@@ -69,7 +76,14 @@ def _generalized(x: Any, mu: Any, alpha: Any) -> Any:
     return _negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1))
 
 
-def _row(name: str, density: Callable[..., Any], first: str, sample: Any, *params: Any, second: str | None = None) -> None:
+def _row(
+    name: str,
+    density: Callable[..., Any],
+    first: str,
+    sample: Any,
+    *params: Any,
+    second: str | None = None,
+) -> None:
     if second is None:
 
         def pdf(sample: Any, a: Any, *, is_log: bool = False) -> Any:
@@ -77,7 +91,9 @@ def _row(name: str, density: Callable[..., Any], first: str, sample: Any, *param
     else:
 
         def pdf(sample: Any, a: Any, b: Any, *, is_log: bool = False) -> Any:  # type: ignore[misc]
-            return _result(density(sample, _over(sample, first, a), _over(sample, second, b)), is_log)
+            return _result(
+                density(sample, _over(sample, first, a), _over(sample, second, b)), is_log
+            )
 
     op(
         f"random_pdf_{name}",
@@ -93,13 +109,45 @@ def _row(name: str, density: Callable[..., Any], first: str, sample: Any, *param
 
 
 _SAMPLE = f(2, 3, low=0.3, high=1.5)
-_row("uniform", _uniform, "low", _SAMPLE, f(2, low=0.0, high=0.5), f(2, low=1.0, high=2.0), second="high")
+_row(
+    "uniform",
+    _uniform,
+    "low",
+    _SAMPLE,
+    f(2, low=0.0, high=0.5),
+    f(2, low=1.0, high=2.0),
+    second="high",
+)
 _row("normal", _normal, "mu", _SAMPLE, f(2), f(2, low=0.3, high=1.5), second="sigma")
-_row("gamma", _gamma, "alpha", _SAMPLE, f(2, low=1.0, high=3.0), f(2, low=0.3, high=1.5), second="beta")
+_row(
+    "gamma",
+    _gamma,
+    "alpha",
+    _SAMPLE,
+    f(2, low=1.0, high=3.0),
+    f(2, low=0.3, high=1.5),
+    second="beta",
+)
 _row("exponential", _exponential, "lam", _SAMPLE, f(2, low=0.3, high=1.5))
 _row("poisson", _poisson, "lam", _COUNTS, f(2, low=1.0, high=4.0))
-_row("negative_binomial", _negative_binomial, "k", _COUNTS, Given([2.0, 3.0]), Given([0.3, 0.6]), second="p")
-_row("generalized_negative_binomial", _generalized, "mu", _COUNTS, f(2, low=1.0, high=3.0), f(2, low=0.3, high=1.5), second="alpha")
+_row(
+    "negative_binomial",
+    _negative_binomial,
+    "k",
+    _COUNTS,
+    Given([2.0, 3.0]),
+    Given([0.3, 0.6]),
+    second="p",
+)
+_row(
+    "generalized_negative_binomial",
+    _generalized,
+    "mu",
+    _COUNTS,
+    f(2, low=1.0, high=3.0),
+    f(2, low=0.3, high=1.5),
+    second="alpha",
+)
 
 
 @op(

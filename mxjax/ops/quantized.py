@@ -64,7 +64,9 @@ def _bounds(low: float, high: float) -> tuple[Any, Any]:
     return jnp.full(1, low, "float32"), jnp.full(1, high, "float32")
 
 
-def _quantized(x: Any, low: Any, high: Any, out_type: str, ranges: Any = _MOST) -> tuple[Any, Any, Any]:
+def _quantized(
+    x: Any, low: Any, high: Any, out_type: str, ranges: Any = _MOST
+) -> tuple[Any, Any, Any]:
     """An array of float32 in a type, and its bounds."""
     if out_type not in ("int8", "uint8"):
         raise ValueError(f"out_type is int8 or uint8, got {out_type}")
@@ -89,11 +91,18 @@ def quantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "uint
     npx="contrib_quantize_v2",
     nd_contrib="quantize_v2",
     internal="_contrib_quantize_v2",
-    samples=[case(f(3, 4)), case(f(3, 4), out_type="uint8", min_calib_range=-1.0, max_calib_range=1.5)],
+    samples=[
+        case(f(3, 4)),
+        case(f(3, 4), out_type="uint8", min_calib_range=-1.0, max_calib_range=1.5),
+    ],
     **_TRIPLE,
 )
 def quantize_v2(
-    data: Any, *, out_type: str = "int8", min_calib_range: float | None = None, max_calib_range: float | None = None
+    data: Any,
+    *,
+    out_type: str = "int8",
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
 ) -> Any:
     """Floats as 8-bit integers over their own range, or a calibrated one; integers are passed on.
 
@@ -103,8 +112,18 @@ def quantize_v2(
     if out_type == "auto":
         out_type = "uint8" if given and min_calib_range >= 0 else "int8"  # type: ignore[operator]
     if data.dtype in (jnp.int8, jnp.uint8):
-        low = jnp.full(1, min_calib_range if given else (0 if data.dtype == jnp.uint8 else -127), "float32")
-        return data, low, jnp.full(1, max_calib_range if given else (255 if data.dtype == jnp.uint8 else 127), "float32")
+        low = jnp.full(
+            1, min_calib_range if given else (0 if data.dtype == jnp.uint8 else -127), "float32"
+        )
+        return (
+            data,
+            low,
+            jnp.full(
+                1,
+                max_calib_range if given else (255 if data.dtype == jnp.uint8 else 127),
+                "float32",
+            ),
+        )
     low = jnp.float32(min_calib_range) if given else data.min()
     high = jnp.float32(max_calib_range) if given else data.max()
     return _quantized(data, low, high, out_type, _RANGE)
@@ -118,14 +137,19 @@ def quantize_v2(
 def dequantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "float32") -> Any:
     """Floats of 8-bit integers."""
     if data.dtype not in (jnp.int8, jnp.uint8):
-        raise TypeError(f"the input data type of dequantize op must be provided, either uint8 or int8; got {data.dtype}")
+        raise TypeError(
+            f"the input data type of dequantize op must be provided, either uint8 or int8; got {data.dtype}"
+        )
     return data.astype("float32") * _step(min_range, max_range, data.dtype)
 
 
 @op(
     npx="requantize",
     nd_contrib="requantize",
-    samples=[case(i(2, 3, low=-9000, high=9000), _LO, _HI), case(i(2, 3, low=-9000, high=9000), _LO, _HI, min_calib_range=-0.1, max_calib_range=0.2)],
+    samples=[
+        case(i(2, 3, low=-9000, high=9000), _LO, _HI),
+        case(i(2, 3, low=-9000, high=9000), _LO, _HI, min_calib_range=-0.1, max_calib_range=0.2),
+    ],
     **_TRIPLE,
 )
 def requantize(
@@ -189,7 +213,15 @@ _BOUNDS = [_LO, _HI, _LO, _HI]
     nd_contrib="quantized_fully_connected",
     internal="_contrib_quantized_fully_connected",
     samples=[
-        case(_I8, i(3, 4, low=-127, high=127, dtype="int8"), i(3, dtype="int8"), *_BOUNDS, _LO, _HI, num_hidden=3),
+        case(
+            _I8,
+            i(3, 4, low=-127, high=127, dtype="int8"),
+            i(3, dtype="int8"),
+            *_BOUNDS,
+            _LO,
+            _HI,
+            num_hidden=3,
+        ),
         case(_I8, i(3, 4, low=-127, high=127, dtype="int8"), *_BOUNDS, num_hidden=3, no_bias=True),
     ],
     **_TRIPLE,
@@ -243,7 +275,13 @@ def quantized_conv(
         raise ValueError(f"quantized_conv takes channels on axis 1, got layout={layout}")
     n = len(kernel)
     total = whole_convolution(
-        data, weight, _spatial(stride, n, 1), _spatial(dilate, n, 1), _spatial(pad, n, 0), num_group, compiler.platform_now()
+        data,
+        weight,
+        _spatial(stride, n, 1),
+        _spatial(dilate, n, 1),
+        _spatial(pad, n, 0),
+        num_group,
+        compiler.platform_now(),
     )
     if bias is not None:  # as it is: it must have the scale of the products
         total = total + bias.astype("int32").reshape(num_filter, *(1,) * n)
@@ -258,8 +296,17 @@ def quantized_conv(
     nd_contrib="quantized_pooling",
     internal="_contrib_quantized_pooling",
     samples=[
-        case(i(1, 2, 4, 4, low=-127, high=127, dtype="int8"), _LO, _HI, kernel=(2, 2), stride=(2, 2)),
-        case(i(1, 2, 4, 4, low=-127, high=127, dtype="int8"), _LO, _HI, kernel=(2, 2), stride=(2, 2), pool_type="avg"),
+        case(
+            i(1, 2, 4, 4, low=-127, high=127, dtype="int8"), _LO, _HI, kernel=(2, 2), stride=(2, 2)
+        ),
+        case(
+            i(1, 2, 4, 4, low=-127, high=127, dtype="int8"),
+            _LO,
+            _HI,
+            kernel=(2, 2),
+            stride=(2, 2),
+            pool_type="avg",
+        ),
     ],
     **_TRIPLE,
 )
@@ -282,7 +329,9 @@ def quantized_pooling(
 ) -> Any:
     """Maxima or averages of windows of 8-bit integers, with the same bounds."""
     if pool_type not in ("max", "avg"):
-        raise ValueError(f"quantized_pooling only supports pool_type=max/avg for now, got {pool_type}")
+        raise ValueError(
+            f"quantized_pooling only supports pool_type=max/avg for now, got {pool_type}"
+        )
     made = pooling(
         data.astype("float32"), kernel=kernel or None, stride=stride or None, pad=pad or None, pool_type=pool_type,
         global_pool=global_pool, pooling_convention=pooling_convention, count_include_pad=count_include_pad, layout=layout,
@@ -290,27 +339,56 @@ def quantized_pooling(
     return jnp.rint(made).astype(data.dtype), min_data, max_data
 
 
-@op(npx="quantized_act", nd_contrib="quantized_act", internal="_contrib_quantized_act", samples=[case(_I8, _LO, _HI, act_type="relu")], **_TRIPLE)
+@op(
+    npx="quantized_act",
+    nd_contrib="quantized_act",
+    internal="_contrib_quantized_act",
+    samples=[case(_I8, _LO, _HI, act_type="relu")],
+    **_TRIPLE,
+)
 def quantized_act(data: Any, min_data: Any, max_data: Any, *, act_type: str) -> Any:
     """The larger of int8 numbers and 0, with the same bounds."""
     if act_type != "relu":
-        raise ValueError(f"_contrib_quantized_act only supports act_type=relu for now, got {act_type}")
+        raise ValueError(
+            f"_contrib_quantized_act only supports act_type=relu for now, got {act_type}"
+        )
     return jnp.maximum(data, 0), min_data, max_data
 
 
-@op(npx="quantized_flatten", nd_contrib="quantized_flatten", internal="_contrib_quantized_flatten", samples=[case(i(2, 3, 2, dtype="int8"), _LO, _HI)], **_TRIPLE)
+@op(
+    npx="quantized_flatten",
+    nd_contrib="quantized_flatten",
+    internal="_contrib_quantized_flatten",
+    samples=[case(i(2, 3, 2, dtype="int8"), _LO, _HI)],
+    **_TRIPLE,
+)
 def quantized_flatten(data: Any, min_data: Any, max_data: Any) -> Any:
     """(N, ...) as (N, all others), with the same bounds."""
     return data.reshape(data.shape[0], -1), min_data, max_data
 
 
-@op(npx="quantized_transpose", nd=("quantized_transpose",), nd_contrib="quantized_transpose", internal="_npx_quantized_transpose", aliases=("_contrib_quantized_transpose",), samples=[case(_I8, _LO, _HI), case(_I8, _LO, _HI, axes=(0, 1))], **_TRIPLE)
+@op(
+    npx="quantized_transpose",
+    nd=("quantized_transpose",),
+    nd_contrib="quantized_transpose",
+    internal="_npx_quantized_transpose",
+    aliases=("_contrib_quantized_transpose",),
+    samples=[case(_I8, _LO, _HI), case(_I8, _LO, _HI, axes=(0, 1))],
+    **_TRIPLE,
+)
 def quantized_transpose(data: Any, min_data: Any, max_data: Any, *, axes: Any = ()) -> Any:
     """The axes in another order, reversed by default, with the same bounds."""
     return jnp.transpose(data, axes or None), min_data, max_data
 
 
-@op("quantized_reshape@nd", nd="quantized_reshape", nd_contrib="quantized_reshape", internal="_contrib_quantized_reshape", samples=[case(_I8, _LO, _HI, shape=(4, 2))], **_TRIPLE)
+@op(
+    "quantized_reshape@nd",
+    nd="quantized_reshape",
+    nd_contrib="quantized_reshape",
+    internal="_contrib_quantized_reshape",
+    samples=[case(_I8, _LO, _HI, shape=(4, 2))],
+    **_TRIPLE,
+)
 def quantized_reshape_nd(
     data: Any,
     min_data: Any,
@@ -327,19 +405,45 @@ def quantized_reshape_nd(
     return TABLE["reshape@nd"].fn(data, shape=shape, reverse=reverse), min_data, max_data
 
 
-@op(npx="quantized_reshape", internal="_npx_quantized_reshape", samples=[case(_I8, _LO, _HI, newshape=(4, 2))], **_TRIPLE)
+@op(
+    npx="quantized_reshape",
+    internal="_npx_quantized_reshape",
+    samples=[case(_I8, _LO, _HI, newshape=(4, 2))],
+    **_TRIPLE,
+)
 def quantized_reshape(
-    data: Any, min_data: Any, max_data: Any, *, newshape: Any, reverse: bool = False, order: str = "C"
+    data: Any,
+    min_data: Any,
+    max_data: Any,
+    *,
+    newshape: Any,
+    reverse: bool = False,
+    order: str = "C",
 ) -> Any:
     """Another shape by npx.reshape's rules, with the same bounds."""
     from .table import TABLE
 
-    return TABLE["reshape@npx"].fn(data, newshape=newshape, reverse=reverse, order=order), min_data, max_data
+    return (
+        TABLE["reshape@npx"].fn(data, newshape=newshape, reverse=reverse, order=order),
+        min_data,
+        max_data,
+    )
 
 
 @op(
     nd_contrib="quantized_concat",
-    samples=[case(_I8, i(2, 3, low=-127, high=127, dtype="int8"), _LO, _HI, Given([-3.0]), Given([1.0]), dim=1, num_args=2)],
+    samples=[
+        case(
+            _I8,
+            i(2, 3, low=-127, high=127, dtype="int8"),
+            _LO,
+            _HI,
+            Given([-3.0]),
+            Given([1.0]),
+            dim=1,
+            num_args=2,
+        )
+    ],
     **_TRIPLE,
 )
 def quantized_concat(*data: Any, num_args: int | None = None, dim: int = 1) -> Any:
@@ -351,7 +455,10 @@ def quantized_concat(*data: Any, num_args: int | None = None, dim: int = 1) -> A
     whole = jnp.int8 if any(a.dtype == jnp.int8 for a in arrays) else jnp.uint8
     top = 127 if whole == jnp.int8 else 255
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high)) / top
-    made = [jnp.rint(a.astype("float32") * (_unit(*b, a.dtype) / unit)).astype(whole) for a, b in zip(arrays, bounds, strict=True)]
+    made = [
+        jnp.rint(a.astype("float32") * (_unit(*b, a.dtype) / unit)).astype(whole)
+        for a, b in zip(arrays, bounds, strict=True)
+    ]
     return jnp.concatenate(made, dim), low.reshape(1), high.reshape(1)
 
 
@@ -360,7 +467,11 @@ def _of_two(name: str, **more: Any) -> Any:
         npx=name,
         nd_contrib=name,
         internal="_contrib_" + name,
-        samples=[case(_I8, _I8, *_BOUNDS), case(_I8, _I8, *_BOUNDS, min_calib_range=-2.0, max_calib_range=2.5), *more.pop("samples", [])],
+        samples=[
+            case(_I8, _I8, *_BOUNDS),
+            case(_I8, _I8, *_BOUNDS, min_calib_range=-2.0, max_calib_range=2.5),
+            *more.pop("samples", []),
+        ],
         **_ROW,
         **more,
     )
@@ -375,16 +486,24 @@ def quantized_elemwise_add(
 ) -> Any:
     """Sums of 8-bit integers: int32 over the sum of both ranges, int8 over a calibrated one."""
     lhs, rhs, lhs_min, lhs_max, rhs_min, rhs_max = given
-    x = lhs.astype("float32") * _step(lhs_min, lhs_max, lhs.dtype) + rhs.astype("float32") * _step(rhs_min, rhs_max, rhs.dtype)
+    x = lhs.astype("float32") * _step(lhs_min, lhs_max, lhs.dtype) + rhs.astype("float32") * _step(
+        rhs_min, rhs_max, rhs.dtype
+    )
     if min_calib_range is not None and max_calib_range is not None:
         reach = max(abs(min_calib_range), abs(max_calib_range))
         return (_whole(x, reach, ranges=_RANGE), *_bounds(min_calib_range, max_calib_range))
     reach = _reach(lhs_min, lhs_max) + _reach(rhs_min, rhs_max)
-    whole = (x * (_MOST["int32"] / reach)).astype("float64")  # rounded as float32, which int32 may not hold
+    whole = (x * (_MOST["int32"] / reach)).astype(
+        "float64"
+    )  # rounded as float32, which int32 may not hold
     return (jnp.clip(whole, -2147483648, 2147483647).astype("int32"), *_pair(reach))
 
 
-@_of_two("quantized_elemwise_mul", outputs=lambda attrs, n: 1 if attrs["enable_float_output"] else 3, samples=[case(_I8, _I8, *_BOUNDS, enable_float_output=True)])
+@_of_two(
+    "quantized_elemwise_mul",
+    outputs=lambda attrs, n: 1 if attrs["enable_float_output"] else 3,
+    samples=[case(_I8, _I8, *_BOUNDS, enable_float_output=True)],
+)
 @_arrays(_TWO)
 def quantized_elemwise_mul(
     *given: Any,
@@ -490,13 +609,20 @@ def intgemm_prepare_data(data: Any, maxabs: Any) -> Any:
     return _prepared(data, maxabs)
 
 
-@_both("intgemm_prepare_weight", samples=[case(f(8, 64), Given([2.0])), case(i(8, 64, dtype="int8"), already_quantized=True)])
-def intgemm_prepare_weight(weight: Any, maxabs: Any = None, *, already_quantized: bool = False) -> Any:
+@_both(
+    "intgemm_prepare_weight",
+    samples=[case(f(8, 64), Given([2.0])), case(i(8, 64, dtype="int8"), already_quantized=True)],
+)
+def intgemm_prepare_weight(
+    weight: Any, maxabs: Any = None, *, already_quantized: bool = False
+) -> Any:
     """Weights as int8 for `intgemm_fully_connected`; in their own order, while MXNet's depends on the CPU."""
     return weight if already_quantized else _prepared(weight, maxabs)
 
 
-@_both("intgemm_take_weight", samples=[case(i(16, 64, dtype="int8"), Given(list(range(8)), "int32"))])
+@_both(
+    "intgemm_take_weight", samples=[case(i(16, 64, dtype="int8"), Given(list(range(8)), "int32"))]
+)
 def intgemm_take_weight(weight: Any, indices: Any) -> Any:
     """Rows of prepared weights."""
     return weight[indices.astype("int32")]
@@ -506,7 +632,13 @@ def intgemm_take_weight(weight: Any, indices: Any) -> Any:
     "intgemm_fully_connected",
     samples=[
         case(i(3, 64, dtype="int8"), i(8, 64, dtype="int8"), Given([0.5]), f(8), num_hidden=8),
-        case(i(3, 64, dtype="int8"), i(8, 64, dtype="int8"), num_hidden=8, no_bias=True, out_type="int32"),
+        case(
+            i(3, 64, dtype="int8"),
+            i(8, 64, dtype="int8"),
+            num_hidden=8,
+            no_bias=True,
+            out_type="int32",
+        ),
     ],
 )
 def intgemm_fully_connected(
@@ -523,7 +655,9 @@ def intgemm_fully_connected(
     """``scaling * data @ weight.T + bias`` of int8 numbers; ``out_type="int32"`` gives the products themselves."""
     x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
     if x.dtype != jnp.int8:
-        raise TypeError(f"intgemm_fully_connected takes int8 data (intgemm_prepare_data), got {x.dtype}")
+        raise TypeError(
+            f"intgemm_fully_connected takes int8 data (intgemm_prepare_data), got {x.dtype}"
+        )
     total = of_bytes(x, weight)
     if out_type == "int32":
         given = [v for v in (scaling, bias) if v is not None]

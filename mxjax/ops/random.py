@@ -73,7 +73,11 @@ def _standard(draw: Callable[..., Any]) -> Callable[..., Any]:
     """A standard variable; one of 16 bits is rounded from 32, of which there are more than JAX's thousand steps."""
 
     def standard(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return draw(key, shape, dtype) if dtype.itemsize > 2 else draw(key, shape, np.dtype("float32")).astype(dtype)
+        return (
+            draw(key, shape, dtype)
+            if dtype.itemsize > 2
+            else draw(key, shape, np.dtype("float32")).astype(dtype)
+        )
 
     return standard
 
@@ -103,14 +107,32 @@ _LOCATED: dict[str, Any] = dict(numbers=("loc", "scale"), check=_checks(scale=_n
 _SHAPE = [case(size=(3, 2)), case(0.0, 1.0, size=4), case(f(3), 2.0)]
 
 
-@op(np_random="uniform", wide="float64", samples=_SHAPE, display="_npi_uniform", keyed=True, numbers=("low", "high"))
-def uniform(key: Any, low: Any = 0.0, high: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+@op(
+    np_random="uniform",
+    wide="float64",
+    samples=_SHAPE,
+    display="_npi_uniform",
+    keyed=True,
+    numbers=("low", "high"),
+)
+def uniform(
+    key: Any, low: Any = 0.0, high: Any = 1.0, *, size: Any = None, dtype: Any = None
+) -> Any:
     """Uniform over [low, high)."""
     return _uniform(key, low, high, size, dtype)
 
 
-@op(np_random="normal", wide="float64", samples=_SHAPE, display="_npi_normal", keyed=True, **_LOCATED)
-def normal(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+@op(
+    np_random="normal",
+    wide="float64",
+    samples=_SHAPE,
+    display="_npi_normal",
+    keyed=True,
+    **_LOCATED,
+)
+def normal(
+    key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None
+) -> Any:
     """The normal distribution with mean ``loc`` and standard deviation ``scale``."""
     return _normal(key, loc, scale, size, dtype)
 
@@ -119,18 +141,36 @@ for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic"
     _family = _located(_draw)
 
     def _row(family: Any) -> Callable[..., Any]:
-        def located(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+        def located(
+            key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None
+        ) -> Any:
             return family(key, loc, scale, size, dtype)
 
         return located
 
     op(
-        _name, np_random=_name, samples=_SHAPE, keyed=True, wide="float64", doc=f"The {_name} distribution.", **_LOCATED
+        _name,
+        np_random=_name,
+        samples=_SHAPE,
+        keyed=True,
+        wide="float64",
+        doc=f"The {_name} distribution.",
+        **_LOCATED,
     )(_row(_family))
 
 
-@op(np_random="lognormal", wide="float64", samples=[case(size=3)], keyed=True, internal=None, numbers=("mean", "sigma"), check=_checks(sigma=_not_negative))
-def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+@op(
+    np_random="lognormal",
+    wide="float64",
+    samples=[case(size=3)],
+    keyed=True,
+    internal=None,
+    numbers=("mean", "sigma"),
+    check=_checks(sigma=_not_negative),
+)
+def lognormal(
+    key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, dtype: Any = None
+) -> Any:
     """exp of a normal variable."""
     return jnp.exp(_normal(key, mean, sigma, size, dtype))
 
@@ -141,13 +181,27 @@ def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
     return _number(scale, dtype) * _standard(jr.exponential)(key, _draw_shape(size, scale), dtype)
 
 
-@op(np_random="exponential", wide="float64", samples=[case(size=3), case(f(3, low=0.5))], keyed=True, numbers=("scale",), check=_checks(scale=_not_negative))
+@op(
+    np_random="exponential",
+    wide="float64",
+    samples=[case(size=3), case(f(3, low=0.5))],
+    keyed=True,
+    numbers=("scale",),
+    check=_checks(scale=_not_negative),
+)
 def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The exponential distribution with mean ``scale``."""
     return _exponential(key, scale, size, dtype)
 
 
-@op(np_random="rayleigh", wide="float64", samples=[case(size=3)], keyed=True, numbers=("scale",), check=_checks(scale=_not_negative))
+@op(
+    np_random="rayleigh",
+    wide="float64",
+    samples=[case(size=3)],
+    keyed=True,
+    numbers=("scale",),
+    check=_checks(scale=_not_negative),
+)
 def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Rayleigh distribution."""
     _not_negative(scale, "scale")
@@ -155,7 +209,13 @@ def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None)
     return _number(scale, e.dtype) * jnp.sqrt(2 * e)
 
 
-@op(np_random="weibull", samples=[case(2.0, size=3)], keyed=True, numbers=("a",), check=_checks(a=_positive))
+@op(
+    np_random="weibull",
+    samples=[case(2.0, size=3)],
+    keyed=True,
+    numbers=("a",),
+    check=_checks(a=_positive),
+)
 def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Weibull distribution with shape ``a``."""
     _positive(a, "a")
@@ -163,7 +223,13 @@ def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     return e ** (1 / _number(a, e.dtype))
 
 
-@op(np_random="pareto", samples=[case(2.0, size=3)], keyed=True, numbers=("a",), check=_checks(a=_positive))
+@op(
+    np_random="pareto",
+    samples=[case(2.0, size=3)],
+    keyed=True,
+    numbers=("a",),
+    check=_checks(a=_positive),
+)
 def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Pareto (Lomax) distribution with shape ``a``."""
     _positive(a, "a")
@@ -171,7 +237,15 @@ def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     return jnp.expm1(e / _number(a, e.dtype))
 
 
-@op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True, internal="_npi_powerd", numbers=("a",), check=_checks(a=_positive))
+@op(
+    "random_power",
+    np_random="power",
+    samples=[case(2.0, size=3)],
+    keyed=True,
+    internal="_npi_powerd",
+    numbers=("a",),
+    check=_checks(a=_positive),
+)
 def power(key: Any, a: Any, *, size: Any = None) -> Any:
     """The power distribution with exponent ``a`` - 1."""
     _positive(a, "a")
@@ -188,19 +262,46 @@ def _gamma(key: Any, shape: Any, scale: Any, size: Any, dtype: Any) -> Any:
     return (draw * _number(scale, draw_in)).astype(dtype)
 
 
-@op("random_gamma", np_random="gamma", wide="float64", samples=[case(2.0, size=3)], keyed=True, smooth=False, numbers=("shape", "scale"), check=_checks(shape=_positive, scale=_positive))
+@op(
+    "random_gamma",
+    np_random="gamma",
+    wide="float64",
+    samples=[case(2.0, size=3)],
+    keyed=True,
+    smooth=False,
+    numbers=("shape", "scale"),
+    check=_checks(shape=_positive, scale=_positive),
+)
 def gamma(key: Any, shape: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The gamma distribution."""
     return _gamma(key, shape, scale, size, dtype)
 
 
-@op(np_random="chisquare", wide="float64", samples=[case(3.0, size=3)], keyed=True, smooth=False, internal="_npi_gamma", numbers=("df",), check=_checks(df=_positive))
+@op(
+    np_random="chisquare",
+    wide="float64",
+    samples=[case(3.0, size=3)],
+    keyed=True,
+    smooth=False,
+    internal="_npi_gamma",
+    numbers=("df",),
+    check=_checks(df=_positive),
+)
 def chisquare(key: Any, df: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The chi-square distribution."""
     return 2 * _gamma(key, df / 2, 1.0, size, dtype)
 
 
-@op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("a", "b"), check=_checks(a=_positive, b=_positive))
+@op(
+    np_random="beta",
+    wide="float64",
+    samples=[case(2.0, 3.0, size=3)],
+    keyed=True,
+    smooth=False,
+    internal=None,
+    numbers=("a", "b"),
+    check=_checks(a=_positive, b=_positive),
+)
 def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The beta distribution."""
     _positive(a, "a")
@@ -209,19 +310,41 @@ def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> An
     draw_in = dtype if dtype.itemsize >= 4 else np.dtype("float32")
     k1, k2 = jr.split(key)
     shape = _draw_shape(size, a, b)
-    one, other = log_gamma(k1, _number(a, draw_in), shape, draw_in), log_gamma(k2, _number(b, draw_in), shape, draw_in)
+    one, other = (
+        log_gamma(k1, _number(a, draw_in), shape, draw_in),
+        log_gamma(k2, _number(b, draw_in), shape, draw_in),
+    )
     return jax.nn.sigmoid(one - other).astype(dtype)
 
 
-@op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("dfnum", "dfden"), check=_checks(dfnum=_positive, dfden=_positive))
+@op(
+    "random_f",
+    np_random="f",
+    samples=[case(4.0, 5.0, size=3)],
+    keyed=True,
+    smooth=False,
+    internal=None,
+    numbers=("dfnum", "dfden"),
+    check=_checks(dfnum=_positive, dfden=_positive),
+)
 def f_(key: Any, dfnum: Any, dfden: Any, *, size: Any = None) -> Any:
     """The F distribution."""
     k1, k2 = jr.split(key)
     shape = _draw_shape(size, dfnum, dfden)
-    return (_gamma(k1, dfnum / 2, 2.0, shape, None) / dfnum) / (_gamma(k2, dfden / 2, 2.0, shape, None) / dfden)
+    return (_gamma(k1, dfnum / 2, 2.0, shape, None) / dfnum) / (
+        _gamma(k2, dfden / 2, 2.0, shape, None) / dfden
+    )
 
 
-@op(np_random="poisson", samples=[case(2.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("lam",), check=_checks(lam=_not_negative))
+@op(
+    np_random="poisson",
+    samples=[case(2.0, size=3)],
+    keyed=True,
+    smooth=False,
+    internal=None,
+    numbers=("lam",),
+    check=_checks(lam=_not_negative),
+)
 def poisson(key: Any, lam: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Poisson distribution."""
     return _poisson(key, lam, size, dtype)
@@ -240,14 +363,22 @@ def _rbg_free(key: Any) -> Any:
     return jr.wrap_key_data(jr.bits(key, (2,), "uint32"), impl="threefry2x32")
 
 
-@op(np_random="multivariate_normal", samples=[case(f(2), Given([[2.0, 0.5], [0.5, 1.0]]), size=3)], keyed=True, smooth=False, internal=None)
+@op(
+    np_random="multivariate_normal",
+    samples=[case(f(2), Given([[2.0, 0.5], [0.5, 1.0]]), size=3)],
+    keyed=True,
+    smooth=False,
+    internal=None,
+)
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, *, size: Any = None, check_valid: Any = None, tol: Any = None
 ) -> Any:
     """Normal vectors with a mean and a covariance matrix."""
     shape = (_shape(size) or ()) + mean.shape[-1:]
     z = jr.normal(key, jnp.broadcast_shapes(shape, mean.shape), mean.dtype)
-    factor = jnp.linalg.cholesky(cov.astype(jnp.promote_types(cov.dtype, "float32"))).astype(cov.dtype)
+    factor = jnp.linalg.cholesky(cov.astype(jnp.promote_types(cov.dtype, "float32"))).astype(
+        cov.dtype
+    )
     return mean + jnp.einsum("...ij,...j->...i", factor, z)
 
 
@@ -272,13 +403,29 @@ def _some_between(low: Any, high: Any = None) -> None:
         require(low < high, f"low >= high: randint draws from [low, high), got [{low}, {high})")
 
 
-@op(np_random="randint", samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")], keyed=True, smooth=False, internal="_random_randint", numbers=("low", "high"), check=_some_between)
-def randint(key: Any, *, low: int, high: int | None = None, size: Any = None, dtype: Any = None) -> Any:
+@op(
+    np_random="randint",
+    samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")],
+    keyed=True,
+    smooth=False,
+    internal="_random_randint",
+    numbers=("low", "high"),
+    check=_some_between,
+)
+def randint(
+    key: Any, *, low: int, high: int | None = None, size: Any = None, dtype: Any = None
+) -> Any:
     """Integers from ``low`` to below ``high`` (0 to below ``low`` without it)."""
     return _randint(key, low, high, _shape(size) or (), dtype, "int64")
 
 
-@op("random_choice", samples=[case(f(5), size=3), case(f(5), size=3, replace=False)], keyed=True, smooth=False, internal="_npi_choice")
+@op(
+    "random_choice",
+    samples=[case(f(5), size=3), case(f(5), size=3, replace=False)],
+    keyed=True,
+    smooth=False,
+    internal="_npi_choice",
+)
 def choice(key: Any, a: Any, p: Any = None, *, size: Any = None, replace: bool = True) -> Any:
     """Elements drawn from a vector."""
     return jr.choice(key, a, _shape(size) or (), replace, p)
@@ -301,10 +448,21 @@ def is_of_one(args: Any, kwargs: Any, kind: type) -> bool:
     if "data" in kwargs or "get_prob" in kwargs:
         return True
     second = args[1] if len(args) > 1 else None
-    return bool(args) and isinstance(args[0], kind) and "p" not in kwargs and not isinstance(second, (kind, list))
+    return (
+        bool(args)
+        and isinstance(args[0], kind)
+        and "p" not in kwargs
+        and not isinstance(second, (kind, list))
+    )
 
 
-@op("random_multinomial", samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)], keyed=True, smooth=False, internal="_npi_multinomial")
+@op(
+    "random_multinomial",
+    samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)],
+    keyed=True,
+    smooth=False,
+    internal="_npi_multinomial",
+)
 def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     """How often each outcome comes in n trials, int64."""
     shape = _shape(size) or ()
@@ -312,7 +470,12 @@ def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     return jax.nn.one_hot(draws, pvals.shape[-1], dtype="int64").sum(-2, dtype="int64")
 
 
-@op("_sample_multinomial", samples=[case(Given([5.0, 7.0]), Given([[0.2, 0.8], [0.5, 0.5]]), shape=3)], keyed=True, smooth=False)
+@op(
+    "_sample_multinomial",
+    samples=[case(Given([5.0, 7.0]), Given([[0.2, 0.8], [0.5, 0.5]]), shape=3)],
+    keyed=True,
+    smooth=False,
+)
 def sample_multinomial(key: Any, n: Any, p: Any, *, shape: Any = (), dtype: Any = None) -> Any:
     """How often each outcome comes in n trials, ``shape`` times for each row of probabilities."""
     more = _shape(shape) or ()
@@ -324,12 +487,24 @@ def sample_multinomial(key: Any, n: Any, p: Any, *, shape: Any = (), dtype: Any 
     # JAX 0.10 counts the outcomes as part of its argument `shape`, 0.12 does not.
     p = _number(p, np.float32).reshape(n.shape + (1,) * len(more) + p.shape[-1:])
     p = jnp.broadcast_to(p, (*n.shape, *more, p.shape[-1]))
-    counts = jr.multinomial(key, jnp.broadcast_to(_spread(_number(n, np.float32), more), p.shape[:-1]), p)
+    counts = jr.multinomial(
+        key, jnp.broadcast_to(_spread(_number(n, np.float32), more), p.shape[:-1]), p
+    )
     return counts.astype(dtype_of(dtype))
 
 
-@op("random_bernoulli", npx_random="bernoulli", samples=[case(0.3, size=4), case(None, f(3))], keyed=True, smooth=False, numbers=("prob", "logit"), check=_checks(prob=_probability))
-def bernoulli(key: Any, prob: Any = None, logit: Any = None, *, size: Any = None, dtype: Any = None) -> Any:
+@op(
+    "random_bernoulli",
+    npx_random="bernoulli",
+    samples=[case(0.3, size=4), case(None, f(3))],
+    keyed=True,
+    smooth=False,
+    numbers=("prob", "logit"),
+    check=_checks(prob=_probability),
+)
+def bernoulli(
+    key: Any, prob: Any = None, logit: Any = None, *, size: Any = None, dtype: Any = None
+) -> Any:
     """1 with probability ``prob`` (or sigmoid(logit)), else 0."""
     if (prob is None) == (logit is None):
         raise ValueError("Either `prob` or `logit` must be specified, but not both.")
@@ -346,14 +521,31 @@ def _batched(draw: Callable[..., Any]) -> Callable[..., Any]:
     return batched
 
 
-@op(npx_random="uniform_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_uniform", numbers=("low", "high"))
-def uniform_n(key: Any, low: Any = 0.0, high: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
+@op(
+    npx_random="uniform_n",
+    samples=[case(f(3), 4.0, batch_shape=(2,))],
+    keyed=True,
+    internal="_npi_uniform",
+    numbers=("low", "high"),
+)
+def uniform_n(
+    key: Any, low: Any = 0.0, high: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None
+) -> Any:
     """Uniform numbers of shape batch_shape + the shape of the parameters."""
     return _batched(_uniform)(key, low, high, batch_shape, dtype)
 
 
-@op(npx_random="normal_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_normal", numbers=("loc", "scale"), check=_checks(scale=_not_negative))
-def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
+@op(
+    npx_random="normal_n",
+    samples=[case(f(3), 4.0, batch_shape=(2,))],
+    keyed=True,
+    internal="_npi_normal",
+    numbers=("loc", "scale"),
+    check=_checks(scale=_not_negative),
+)
+def normal_n(
+    key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None
+) -> Any:
     """Normal numbers of shape batch_shape + the shape of the parameters."""
     return _batched(_normal)(key, loc, scale, batch_shape, dtype)
 
@@ -369,11 +561,15 @@ def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = N
     outputs=lambda attrs, n: 2 if attrs["get_prob"] else 1,
     nd_order="data shape get_prob out dtype",
 )
-def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
+def categorical(
+    key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32"
+) -> Any:
     """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""
     more = _shape(shape) or ()
     draws = jr.categorical(key, jnp.log(data), shape=(*more, *data.shape[:-1]))
-    draws = jnp.moveaxis(draws, tuple(range(len(more))), tuple(range(-len(more), 0))) if more else draws
+    draws = (
+        jnp.moveaxis(draws, tuple(range(len(more))), tuple(range(-len(more), 0))) if more else draws
+    )
     if not data.shape[:-1] and not more:
         draws = draws.reshape(1)
     if not get_prob:
@@ -384,7 +580,14 @@ def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False,
     return draws.astype(dtype), jnp.log(picked).reshape(draws.shape)
 
 
-@op("_sample_unique_zipfian", samples=[case(range_max=9, shape=(2, 5))], keyed=True, smooth=False, internal="_sample_unique_zipfian", outputs=2)
+@op(
+    "_sample_unique_zipfian",
+    samples=[case(range_max=9, shape=(2, 5))],
+    keyed=True,
+    smooth=False,
+    internal="_sample_unique_zipfian",
+    outputs=2,
+)
 def unique_zipfian(key: Any, *, range_max: int, shape: Any) -> Any:
     """Distinct integers below ``range_max``, k with a probability like log(1 + 1 / (k + 1)), and how many draws it took.
 
@@ -408,7 +611,12 @@ def unique_zipfian(key: Any, *, range_max: int, shape: Any) -> Any:
             found = found.at[jnp.where(new, got, count)].set(k, mode="drop")
             return seen.at[k].set(True), found, got + new, tries + 1
 
-        start = jnp.zeros(range_max, bool), jnp.zeros(count, "int64"), jnp.zeros((), "int64"), jnp.zeros((), "int64")
+        start = (
+            jnp.zeros(range_max, bool),
+            jnp.zeros(count, "int64"),
+            jnp.zeros((), "int64"),
+            jnp.zeros((), "int64"),
+        )
         _, found, _, tries = jax.lax.while_loop(more, draw, start)
         return found, tries
 
@@ -453,7 +661,10 @@ def _gamma_nd(key: Any, alpha: Any, beta: Any, shape: Any, dtype: Any) -> Any:
 
 def _ordered(low: Any = 0.0, high: Any = 1.0) -> None:
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
-        require(low <= high, f"low must be less or equal to high in uniform distribution, got {low} and {high}")
+        require(
+            low <= high,
+            f"low must be less or equal to high in uniform distribution, got {low} and {high}",
+        )
 
 
 def _uniform_nd(key: Any, low: Any, high: Any, shape: Any, dtype: Any) -> Any:
@@ -528,7 +739,14 @@ def _legacy_rows(name: str, params: dict[str, float], draw: Callable[..., Any]) 
     sampled = _SAMPLED.get(name, " ".join(names))
     direct = (f"random_{name}", name) if name in ("uniform", "normal") else (f"random_{name}",)
     positive = f(3, low=0.3, high=0.9)
-    op(f"_random_{name}", nd=direct, samples=[case(shape=(2, 3))], signature=_signed(params, shape=(1,), dtype=None), **moving, **row)(generator)
+    op(
+        f"_random_{name}",
+        nd=direct,
+        samples=[case(shape=(2, 3))],
+        signature=_signed(params, shape=(1,), dtype=None),
+        **moving,
+        **row,
+    )(generator)
     op(
         f"_sample_{name}", nd=f"sample_{name}", samples=[case(*[positive] * len(names), shape=2)],
         nd_params=sampled,
@@ -561,21 +779,44 @@ for _name, (_params, _fn) in _LEGACY.items():
     _legacy_rows(_name, _params, _fn)
 
 
-@op("scalar_poisson", npx="scalar_poisson", samples=[case(lam=2.0, shape=(3,))], keyed=True, smooth=False, internal="_random_poisson", numbers=("lam",), check=_checks(lam=_not_negative))
+@op(
+    "scalar_poisson",
+    npx="scalar_poisson",
+    samples=[case(lam=2.0, shape=(3,))],
+    keyed=True,
+    smooth=False,
+    internal="_random_poisson",
+    numbers=("lam",),
+    check=_checks(lam=_not_negative),
+)
 def scalar_poisson(key: Any, *, lam: float = 1.0, shape: Any = (1,), dtype: Any = None) -> Any:
     """Poisson numbers of one rate."""
     return _poisson(key, lam, shape, dtype)
 
 
-@op("tensor_poisson", npx="tensor_poisson", samples=[case(f(3, low=0.5), shape=2)], keyed=True, smooth=False, internal="_sample_poisson")
+@op(
+    "tensor_poisson",
+    npx="tensor_poisson",
+    samples=[case(f(3, low=0.5), shape=2)],
+    keyed=True,
+    smooth=False,
+    internal="_sample_poisson",
+)
 def tensor_poisson(key: Any, lam: Any, *, shape: Any = (), dtype: Any = None) -> Any:
     """Poisson numbers for each rate, ``shape`` of them."""
     more = _shape(shape) or ()
     return _poisson(key, _spread(lam, more), lam.shape + more, dtype)
 
 
-@op("_random_randint", nd="random_randint", samples=[case(low=0, high=5, shape=(2, 3))], keyed=True, smooth=False, numbers=("low", "high"), check=_some_between)
+@op(
+    "_random_randint",
+    nd="random_randint",
+    samples=[case(low=0, high=5, shape=(2, 3))],
+    keyed=True,
+    smooth=False,
+    numbers=("low", "high"),
+    check=_some_between,
+)
 def random_randint(key: Any, *, low: int, high: int, shape: Any = (1,), dtype: Any = None) -> Any:
     """Integers from ``low`` to below ``high``, int32."""
     return _randint(key, low, high, _shape(shape), dtype, "int32")
-

@@ -28,7 +28,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     given = axis if isinstance(axis, tuple) else (axis,)
     for a in given:
         if not -ndim <= a < max(ndim, 1):
-            raise ValueError(f"Reduction axis {a} Exceeds input dimensions: axes {-ndim} ... {ndim - 1} are there")
+            raise ValueError(
+                f"Reduction axis {a} Exceeds input dimensions: axes {-ndim} ... {ndim - 1} are there"
+            )
     return tuple(a % ndim for a in given) if ndim else ()
 
 
@@ -49,7 +51,9 @@ def _extreme_jvp(which: str, axes: Any, keepdims: bool, primals: Any, tangents: 
 def extreme(x: Any, which: str, axis: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, x.ndim)
     if any(x.shape[a] == 0 for a in axes):
-        raise ValueError(f"zero-size array of shape {list(x.shape)} has no {which} along axis {axis}")
+        raise ValueError(
+            f"zero-size array of shape {list(x.shape)} has no {which} along axis {axis}"
+        )
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return getattr(jnp, which)(x, axis=axes, keepdims=keepdims)
     return _extreme(x, which, axes, keepdims)
@@ -81,14 +85,20 @@ def mean(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
         axes, x = axes_of(axis, x.ndim), x.astype(dtype)
         total = x.sum(axes, keepdims=keepdims, dtype=x.dtype).astype("float64")
         return (total / max(int(np.prod([x.shape[a] for a in axes])), 1)).astype(dtype)
-    return x.astype(_within(x.dtype, dtype)).mean(axes_of(axis, x.ndim), keepdims=keepdims).astype(dtype)
+    return (
+        x.astype(_within(x.dtype, dtype))
+        .mean(axes_of(axis, x.ndim), keepdims=keepdims)
+        .astype(dtype)
+    )
 
 
 def _mean_nd(x: Any, axis: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, x.ndim)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return x.mean(axes, keepdims=keepdims)
-    return x.astype("float64").mean(axes, keepdims=keepdims)  # float32 holds not all of these integers
+    return x.astype("float64").mean(
+        axes, keepdims=keepdims
+    )  # float32 holds not all of these integers
 
 
 _CASES = [
@@ -98,17 +108,34 @@ _CASES = [
 ]
 
 
-def reduction(name: str, fn: Callable[..., Any], *, names: Any = None, typed: bool = False, **row: Any) -> None:
+def reduction(
+    name: str, fn: Callable[..., Any], *, names: Any = None, typed: bool = False, **row: Any
+) -> None:
     """The np form of ``fn(x, axis, keepdims[, dtype])``."""
     names = names or name
     row["order"] = "a axis dtype out keepdims initial where" if typed else "a axis out keepdims"
-    row = {"samples": _CASES, "ref": getattr(np, name, None), "doc": f"{name} over all elements or along axes.", **row}
+    row = {
+        "samples": _CASES,
+        "ref": getattr(np, name, None),
+        "doc": f"{name} over all elements or along axes.",
+        **row,
+    }
     if typed:
 
         @op(name, np=names, **row)
-        def typed_reduction(a: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
+        def typed_reduction(
+            a: Any,
+            *,
+            axis: Any = None,
+            dtype: Any = None,
+            keepdims: Any = False,
+            initial: Any = None,
+            where: Any = None,
+        ) -> Any:
             if where is not None or initial is not None:
-                raise ValueError(f"{name} supports neither where= nor initial=; mask the array first")
+                raise ValueError(
+                    f"{name} supports neither where= nor initial=; mask the array first"
+                )
             return fn(a, axis, bool(keepdims), dtype)
 
         return
@@ -126,8 +153,16 @@ def legacy_reduction(name: str, fn: Callable[..., Any], *, names: Any = None, **
 
     doc = f"{name} along axes (``exclude``: along all others); of everything it has shape (1,)."
 
-    @op(name + "@nd", nd=names or name, samples=[*_CASES, case(f(2, 3, 4), axis=1, exclude=True)], doc=doc, **row)
-    def reduction_nd(data: Any, *, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
+    @op(
+        name + "@nd",
+        nd=names or name,
+        samples=[*_CASES, case(f(2, 3, 4), axis=1, exclude=True)],
+        doc=doc,
+        **row,
+    )
+    def reduction_nd(
+        data: Any, *, axis: Any = None, keepdims: bool = False, exclude: bool = False
+    ) -> Any:
         axis = None if axis == () else axis
         if exclude:
             kept = axes_of(axis, data.ndim)
@@ -152,9 +187,27 @@ reduction("prod", _prod, names=("prod", "product"), typed=True, amp="full", meth
 reduction("mean", mean, typed=True, amp="full", methods="np", wide="float64")
 reduction("max", _max, names=("max", "amax"), methods="np")
 reduction("min", _min, names=("min", "amin"), methods="np")
-reduction("any", lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k), names=("any", "sometrue"), methods="np", **_FLAT)
-reduction("all", lambda x, axis, k: (x != 0).all(axes_of(axis, x.ndim), keepdims=k), names=("all", "alltrue"), methods="np", **_FLAT)
-reduction("ptp", lambda x, axis, k: _max(x, axis, k) - _min(x, axis, k), ref=np.ptp, internal=None, methods="np")
+reduction(
+    "any",
+    lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k),
+    names=("any", "sometrue"),
+    methods="np",
+    **_FLAT,
+)
+reduction(
+    "all",
+    lambda x, axis, k: (x != 0).all(axes_of(axis, x.ndim), keepdims=k),
+    names=("all", "alltrue"),
+    methods="np",
+    **_FLAT,
+)
+reduction(
+    "ptp",
+    lambda x, axis, k: _max(x, axis, k) - _min(x, axis, k),
+    ref=np.ptp,
+    internal=None,
+    methods="np",
+)
 reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), internal=None, **_FLAT)
 reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), internal=None, **_FLAT)
 legacy_reduction("sum", _sum, names=("sum", "sum_axis"), amp="full", methods="nd")
@@ -179,8 +232,20 @@ def _wide(dtype: np.dtype) -> Any:
 
 
 _nansum, _nanprod = _without_nan(_sum, 0), _without_nan(_prod, 1)
-reduction("nansum", lambda x, axis, k, dtype: _nansum(x, axis, k, dtype or _wide(x.dtype)), typed=True, internal=None, methods="np")
-reduction("nanprod", lambda x, axis, k, dtype: _nanprod(x, axis, k, dtype or _wide(x.dtype)), typed=True, internal=None, methods="np")
+reduction(
+    "nansum",
+    lambda x, axis, k, dtype: _nansum(x, axis, k, dtype or _wide(x.dtype)),
+    typed=True,
+    internal=None,
+    methods="np",
+)
+reduction(
+    "nanprod",
+    lambda x, axis, k, dtype: _nanprod(x, axis, k, dtype or _wide(x.dtype)),
+    typed=True,
+    internal=None,
+    methods="np",
+)
 legacy_reduction("nansum", _nansum, amp="full", methods="nd")
 legacy_reduction("nanprod", _nanprod, amp="full", methods="nd")
 
@@ -190,14 +255,26 @@ legacy_reduction("nanprod", _nanprod, amp="full", methods="nd")
 
 def _spread(fn: Callable[..., Any]) -> Callable[..., Any]:
     def spread(
-        a: Any, *, axis: Any = None, dtype: Any = None, correction: float = 0, keepdims: Any = False, ddof: float = 0
+        a: Any,
+        *,
+        axis: Any = None,
+        dtype: Any = None,
+        correction: float = 0,
+        keepdims: Any = False,
+        ddof: float = 0,
     ) -> Any:
         if a.dtype == bool:
-            raise TypeError("std and var are not defined for bool arrays; convert them: x.astype('float32')")
+            raise TypeError(
+                "std and var are not defined for bool arrays; convert them: x.astype('float32')"
+            )
         x = floating(a) if dtype is None else a.astype(dtype)
         axes, less = axes_of(axis, a.ndim), ddof or correction
         out = fn(x, axes, ddof=less, keepdims=bool(keepdims))
-        if isinstance(less, (int, float)) and int(less) == less > 0 and math.prod(a.shape[d] for d in axes) == int(less):
+        if (
+            isinstance(less, (int, float))
+            and int(less) == less > 0
+            and math.prod(a.shape[d] for d in axes) == int(less)
+        ):
             # Divided by nothing, which JAX has no number for: infinite, as in NumPy and MXNet, but of equal numbers.
             out = jnp.where(fn(x, axes, keepdims=bool(keepdims)) > 0, jnp.inf, out)
         return out.astype(dtype or a.dtype)
@@ -214,15 +291,43 @@ for _name, _fn, _doc in (("std", jnp.std, "Standard deviation."), ("var", jnp.va
 
 
 def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
-    def spread(a: Any, *, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: Any = False, where: Any = None) -> Any:
-        x = a if dtype is None and jnp.issubdtype(a.dtype, jnp.inexact) else a.astype(dtype or "float64")
+    def spread(
+        a: Any,
+        *,
+        axis: Any = None,
+        dtype: Any = None,
+        ddof: float = 0,
+        keepdims: Any = False,
+        where: Any = None,
+    ) -> Any:
+        x = (
+            a
+            if dtype is None and jnp.issubdtype(a.dtype, jnp.inexact)
+            else a.astype(dtype or "float64")
+        )
         return fn(x, axis=axis, ddof=ddof, keepdims=bool(keepdims))
 
     return spread
 
 
-op("nanstd", np="nanstd", samples=_SPREAD, ref=np.nanstd, doc="std without NaNs.", internal=None, order=f"{_OUT} ddof keepdims")(_nan_spread(jnp.nanstd))
-op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.", internal=None, order=f"{_OUT} ddof keepdims")(_nan_spread(jnp.nanvar))
+op(
+    "nanstd",
+    np="nanstd",
+    samples=_SPREAD,
+    ref=np.nanstd,
+    doc="std without NaNs.",
+    internal=None,
+    order=f"{_OUT} ddof keepdims",
+)(_nan_spread(jnp.nanstd))
+op(
+    "nanvar",
+    np="nanvar",
+    samples=_SPREAD,
+    ref=np.nanvar,
+    doc="var without NaNs.",
+    internal=None,
+    order=f"{_OUT} ddof keepdims",
+)(_nan_spread(jnp.nanvar))
 
 
 @op(
@@ -268,7 +373,9 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: Any, method: str, nan: bool) 
         return by(method).astype(x.dtype)
     # JAX takes the lower of two that are as near; MXNet's operator the upper, NumPy (which MXNet asks where there are
     # NaNs) the one with the even place.
-    count = jnp.sum(~jnp.isnan(x) if nan else jnp.ones_like(x, "bool"), axis=axis, keepdims=bool(keepdims))
+    count = jnp.sum(
+        ~jnp.isnan(x) if nan else jnp.ones_like(x, "bool"), axis=axis, keepdims=bool(keepdims)
+    )
     place = q.reshape(q.shape + (1,) * count.ndim) * (count - 1).astype(x.dtype)
     below = jnp.floor(place)
     upper = (place - below > 0.5) | ((place - below == 0.5) & ((below % 2 == 1) if nan else True))
@@ -310,7 +417,9 @@ for _name, _scale, _samples in (
 
 
 def _medians(nan: bool) -> Callable[..., Any]:
-    def median(a: Any, *, axis: Any = None, overwrite_input: Any = None, keepdims: Any = False) -> Any:
+    def median(
+        a: Any, *, axis: Any = None, overwrite_input: Any = None, keepdims: Any = False
+    ) -> Any:
         return _quantile(a, 0.5, axis, keepdims, "linear", nan)
 
     return median
@@ -325,7 +434,12 @@ for _name, _nan, _internal, _doc in (
     )(_medians(_nan))  # fmt: skip
 
 
-@op(nd="moments", samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)], amp="full", outputs=2)
+@op(
+    nd="moments",
+    samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)],
+    amp="full",
+    outputs=2,
+)
 def moments(data: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
     """(mean, variance) along axes."""
     axes = axes_of(axes, data.ndim)
@@ -350,17 +464,34 @@ def _optional(values: Any) -> Any:
 
 
 @op(np="corrcoef", samples=[case(f(3, 6))], ref=np.corrcoef, internal=None)
-def corrcoef(x: Any, y: Any = None, *, rowvar: bool = True, bias: Any = None, ddof: Any = None, dtype: Any = None) -> Any:
+def corrcoef(
+    x: Any,
+    y: Any = None,
+    *,
+    rowvar: bool = True,
+    bias: Any = None,
+    ddof: Any = None,
+    dtype: Any = None,
+) -> Any:
     """Correlation coefficients of the rows."""
     x, y = x.astype("float64"), None if y is None else y.astype("float64")
     return jnp.corrcoef(x, y, rowvar).astype(dtype or "float64")
 
 
-@op(np="correlate", samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")], ref=np.correlate, internal=None)
+@op(
+    np="correlate",
+    samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")],
+    ref=np.correlate,
+    internal=None,
+)
 def correlate(a: Any, v: Any, *, mode: str = "valid") -> Any:
     """Cross-correlation of two vectors."""
     if not jnp.issubdtype(jnp.promote_types(a.dtype, v.dtype), jnp.inexact):
-        return _convolved(a, v[::-1], mode) if len(a) >= len(v) or mode == "full" else _convolved(v, a[::-1], mode)[::-1]
+        return (
+            _convolved(a, v[::-1], mode)
+            if len(a) >= len(v) or mode == "full"
+            else _convolved(v, a[::-1], mode)[::-1]
+        )
     return jnp.correlate(a, v, mode).astype(jnp.promote_types(a.dtype, v.dtype))
 
 
@@ -407,7 +538,9 @@ _NORM = [case(f(3, 4, low=0.5)), case(f(3, 4, low=0.5), ord=1, axis=1, keepdims=
 
 
 @op("norm", npx="norm", nd="norm", samples=_NORM, amp="full", methods="nd np")
-def norm_row(data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False) -> Any:
+def norm_row(
+    data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False
+) -> Any:
     """L1 or L2 norm over axes; of everything it has shape (1,). Of integers it is cut off to one."""
     x = data if jnp.issubdtype(data.dtype, jnp.inexact) else data.astype("float64")
     out = cast_like_c(norm(x, ord, axis, keepdims), np.dtype(out_dtype or data.dtype))
@@ -441,7 +574,11 @@ def _first(which: str, x: Any, axis: int | None, keepdims: bool) -> Any:
     extreme = (jnp.max if which == "argmax" else jnp.min)(flat, at, keepdims=True)
     n = flat.shape[at]
     kind: Any = np.dtype(np.int64 if isinstance(n, int) and n > 1 << 31 else np.int32)
-    here = flat == extreme if jnp.issubdtype(flat.dtype, jnp.integer) else (flat == extreme) | (flat != flat)
+    here = (
+        flat == extreme
+        if jnp.issubdtype(flat.dtype, jnp.integer)
+        else (flat == extreme) | (flat != flat)
+    )
     places = jnp.where(here, lax.broadcasted_iota(kind, flat.shape, at), np.iinfo(kind).max)
     found = places.min(at, keepdims=keepdims and axis is not None)
     return found.reshape((1,) * x.ndim) if keepdims and axis is None else found
@@ -457,7 +594,9 @@ def _legacy_position(which: str) -> Callable[..., Any]:
         return _first(which, x, axis, bool(keepdims))  # NaN is the extreme, as in NumPy
 
     def position(data: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-        out = _as_numbers(at(data, axis, keepdims), data, data.size if axis is None else data.shape[axis])
+        out = _as_numbers(
+            at(data, axis, keepdims), data, data.size if axis is None else data.shape[axis]
+        )
         return out.reshape(1) if out.ndim == 0 else out
 
     return position
@@ -466,9 +605,13 @@ def _legacy_position(which: str) -> Callable[..., Any]:
 def _as_numbers(positions: Any, data: Any, n: int) -> Any:
     """Positions below ``n`` in the dtype of the array they are in, where it has numbers so large."""
     if data.dtype == bool:
-        raise TypeError("positions are numbers of the array's dtype, which bool has not: x.astype('int32')")
+        raise TypeError(
+            "positions are numbers of the array's dtype, which bool has not: x.astype('int32')"
+        )
     if jnp.issubdtype(data.dtype, jnp.integer) and n - 1 > jnp.iinfo(data.dtype).max:
-        raise TypeError(f"positions among {n} elements do not fit the array's dtype {data.dtype}: x.astype('int32')")
+        raise TypeError(
+            f"positions among {n} elements do not fit the array's dtype {data.dtype}: x.astype('int32')"
+        )
     return positions.astype(data.dtype)
 
 
@@ -476,7 +619,9 @@ for _name in ("argmax", "argmin"):
     reduction(_name, _position(_name), samples=_ARG, methods="np", **_FLAT)
     reduction("nan" + _name, _position(_name), samples=_ARG, internal=None, **_FLAT)
     _doc = f"{_name}, as numbers of the array's dtype."
-    op(_name + "@nd", nd=_name, samples=_ARG, doc=_doc, methods="nd", **_FLAT)(_legacy_position(_name))
+    op(_name + "@nd", nd=_name, samples=_ARG, doc=_doc, methods="nd", **_FLAT)(
+        _legacy_position(_name)
+    )
 
 
 @op(nd="argmax_channel", samples=[case(f(3, 4))], methods="nd np", **_FLAT)
@@ -488,9 +633,15 @@ def argmax_channel(data: Any) -> Any:
 # --------------------------------------------------------------------------------- running sums
 
 
-def _running(fn: Callable[..., Any], nan: float | None = None, wide: bool = True) -> Callable[..., Any]:
+def _running(
+    fn: Callable[..., Any], nan: float | None = None, wide: bool = True
+) -> Callable[..., Any]:
     def running(a: Any, *, axis: int | None = None, dtype: Any = None) -> Any:
-        x = a if nan is None or a.dtype.kind != "f" else jnp.where(jnp.isnan(a), np.asarray(nan, a.dtype), a)
+        x = (
+            a
+            if nan is None or a.dtype.kind != "f"
+            else jnp.where(jnp.isnan(a), np.asarray(nan, a.dtype), a)
+        )
         dtype = dtype or (_wide(a.dtype) if wide or a.dtype == bool else a.dtype)
         if axis is None:
             return fn(x.reshape(-1), 0, dtype=dtype)
@@ -507,18 +658,57 @@ def _cumsum(x: Any, axis: int, dtype: Any) -> Any:
     if np.dtype(dtype) != np.float16 or not 0 < x.shape[axis] <= _IN_TURN:
         return jnp.cumsum(x, axis, dtype=dtype)
     rows = jnp.moveaxis(x.astype(dtype), axis, 0)
-    _, sums = jax.lax.scan(lambda total, row: (total + row, total + row), jnp.zeros_like(rows[0]), rows)
+    _, sums = jax.lax.scan(
+        lambda total, row: (total + row, total + row), jnp.zeros_like(rows[0]), rows
+    )
     return jnp.moveaxis(sums, 0, axis)
 
 
 _RUN = [case(f(3, 4)), case(f(3, 4), axis=-1)]
-op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np", loops=True)(_running(_cumsum, wide=False))
-op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.", internal=None, methods="np")(_running(jnp.cumprod))
-op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.", internal=None)(_running(jnp.cumsum, 0))
-op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.", internal=None)(_running(jnp.cumprod, 1))
+op(
+    "cumsum",
+    np="cumsum",
+    nd="cumsum",
+    samples=_RUN,
+    ref=np.cumsum,
+    doc="Running sum.",
+    amp="full",
+    methods="np",
+    loops=True,
+)(_running(_cumsum, wide=False))
+op(
+    "cumprod",
+    np="cumprod",
+    samples=_RUN,
+    ref=np.cumprod,
+    doc="Running product.",
+    internal=None,
+    methods="np",
+)(_running(jnp.cumprod))
+op(
+    "nancumsum",
+    np="nancumsum",
+    samples=_RUN,
+    ref=np.nancumsum,
+    doc="Running sum, NaN as 0.",
+    internal=None,
+)(_running(jnp.cumsum, 0))
+op(
+    "nancumprod",
+    np="nancumprod",
+    samples=_RUN,
+    ref=np.nancumprod,
+    doc="Running product, NaN as 1.",
+    internal=None,
+)(_running(jnp.cumprod, 1))
 
 
-@op(np="diff", samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)], ref=np.diff, order="a n axis prepend append")
+@op(
+    np="diff",
+    samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)],
+    ref=np.diff,
+    order="a n axis prepend append",
+)
 def diff(a: Any, prepend: Any = None, append: Any = None, *, n: int = 1, axis: int = -1) -> Any:
     """n-th differences along an axis."""
     return jnp.diff(a, n, axis, prepend, append)
@@ -531,7 +721,13 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return jnp.concatenate([jnp.asarray(p, ary.dtype).reshape(-1) for p in parts])
 
 
-@op(np="trapz", samples=[case(f(5)), case(f(3, 4), f(4))], ref=getattr(np, "trapezoid", None), internal=None, numbers=("dx",))
+@op(
+    np="trapz",
+    samples=[case(f(5)), case(f(3, 4), f(4))],
+    ref=getattr(np, "trapezoid", None),
+    internal=None,
+    numbers=("dx",),
+)
 def trapz(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     """Integral by the trapezoidal rule."""
     return jnp.trapezoid(y, x, dx, axis)
@@ -543,8 +739,16 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return (a != 0).sum(axes_of(axis, a.ndim), keepdims=keepdims, dtype="int64")
 
 
-@op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"), loops=True)
-def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
+@op(
+    np="interp",
+    samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))],
+    ref=np.interp,
+    numbers=("left", "right", "period"),
+    loops=True,
+)
+def interp(
+    x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
     """Linear interpolation between the points (xp, fp); beside infinite ones as NumPy has it."""
     x, xp, fp = (jnp.asarray(v, "float64") for v in (x, xp, fp))
     out = jnp.interp(x, xp, fp, left, right, period)
@@ -565,9 +769,17 @@ def polyval(p: Any, x: Any) -> Any:
     return jnp.polyval(p, x)
 
 
-@op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, internal=None, **_FLAT, numbers=("discont", "period"))
-def unwrap(p: Any, *, discont: Any = None, axis: int = -1, period: float = 6.283185307179586) -> Any:
+@op(
+    np="unwrap",
+    samples=[case(f(6, low=-9, high=9))],
+    ref=np.unwrap,
+    internal=None,
+    **_FLAT,
+    numbers=("discont", "period"),
+)
+def unwrap(
+    p: Any, *, discont: Any = None, axis: int = -1, period: float = 6.283185307179586
+) -> Any:
     """Phases without jumps of more than half a period."""
     p = p if jnp.issubdtype(p.dtype, jnp.inexact) else p.astype("float64")
     return jnp.unwrap(p, discont, axis, period).astype(p.dtype)
-

@@ -64,7 +64,12 @@ def _step(mode: str, hidden: int, clip: Any) -> Any:
 
     def gru(x: Any, state: Any, w: Any, b: Any, r: Any) -> Any:
         h = state[0] @ w.T + b
-        reset, update = (jax.nn.sigmoid(x[..., k * hidden : (k + 1) * hidden] + h[..., k * hidden : (k + 1) * hidden]) for k in (0, 1))
+        reset, update = (
+            jax.nn.sigmoid(
+                x[..., k * hidden : (k + 1) * hidden] + h[..., k * hidden : (k + 1) * hidden]
+            )
+            for k in (0, 1)
+        )
         new = jnp.tanh(x[..., 2 * hidden :] + reset * h[..., 2 * hidden :])
         return ((1 - update) * new + update * state[0],)
 
@@ -143,7 +148,12 @@ def _lstm(backward: bool) -> Any:
             bent = jnp.tanh(cell)
             of_out = of_out + carry[0]
             of_cell = carry[1] + of_out * o * (1 - bent * bent)
-            parts = of_cell * g * i * (1 - i), of_cell * old * f * (1 - f), of_cell * i * (1 - g * g), of_out * bent * o * (1 - o)
+            parts = (
+                of_cell * g * i * (1 - i),
+                of_cell * old * f * (1 - f),
+                of_cell * i * (1 - g * g),
+                of_out * bent * o * (1 - o),
+            )
             inputs = jnp.concatenate(parts, -1)
             return (inputs @ w, of_cell * f), inputs
 
@@ -164,7 +174,9 @@ def _direction(
     w_in, w_hidden, projection, b_in, b_hidden = params
     if simple and lengths is None and projection is None:
         made = of_rows(x, w_in, 1, b_in + b_hidden)
-        return (_lstm if len(state) == 2 else partial(_summed, step))(backward)(made, state, w_hidden)
+        return (_lstm if len(state) == 2 else partial(_summed, step))(backward)(
+            made, state, w_hidden
+        )
     projected = of_rows(x, w_in, 1, b_in)
     steps = jnp.arange(x.shape[0], dtype="int32")
 
@@ -187,7 +199,10 @@ def _shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
     directions = 2 if attrs["bidirectional"] else 1
     pieces = parameter_shapes(attrs["mode"], shape[2], hidden, layers, directions, projection)
     states = layers * directions, shape[1]
-    found = {"parameters": (sum(prod(p) for p in pieces),), "state": (*states, projection or hidden)}
+    found = {
+        "parameters": (sum(prod(p) for p in pieces),),
+        "state": (*states, projection or hidden),
+    }
     if attrs["mode"] == "lstm":
         found["state_cell"] = (*states, hidden)
     return {**found, "sequence_length": shape[1:2]} if attrs["use_sequence_length"] else found
@@ -257,17 +272,28 @@ def rnn(
     if mode not in GATES:
         raise ValueError(f"unknown mode {mode}: {', '.join(GATES)} exist")
     directions = 2 if bidirectional else 1
-    shapes = parameter_shapes(mode, data.shape[2], state_size, num_layers, directions, projection_size)
+    shapes = parameter_shapes(
+        mode, data.shape[2], state_size, num_layers, directions, projection_size
+    )
     sizes = [int(np.prod(s)) for s in shapes]
     if sum(sizes) != parameters.size:
-        raise ValueError(f"{mode} with these sizes has {sum(sizes)} parameters, got {parameters.size}")
+        raise ValueError(
+            f"{mode} with these sizes has {sum(sizes)} parameters, got {parameters.size}"
+        )
     flat = iter(jnp.split(parameters.reshape(-1), np.cumsum(sizes)[:-1].tolist()))
     pieces = [piece.reshape(s) for piece, s in zip(flat, shapes, strict=True)]
     per = 3 if projection_size else 2
-    weights, biases = pieces[: per * num_layers * directions], pieces[per * num_layers * directions :]
+    weights, biases = (
+        pieces[: per * num_layers * directions],
+        pieces[per * num_layers * directions :],
+    )
     clip = None if lstm_state_clip_min is None else (lstm_state_clip_min, lstm_state_clip_max)
     step = _step(mode, state_size, clip)
-    lengths = sequence_length.astype("int32") if use_sequence_length and sequence_length is not None else None
+    lengths = (
+        sequence_length.astype("int32")
+        if use_sequence_length and sequence_length is not None
+        else None
+    )
     x, states, cells = data, [], []
     n = data.shape[1]
     for layer in range(num_layers):
@@ -275,17 +301,27 @@ def rnn(
         for d in range(directions):
             k = layer * directions + d
             w = weights[k * per : (k + 1) * per]
-            params = (w[0], w[1], w[2] if projection_size else None, biases[2 * k], biases[2 * k + 1])
+            params = (
+                w[0],
+                w[1],
+                w[2] if projection_size else None,
+                biases[2 * k],
+                biases[2 * k + 1],
+            )
             start = (jnp.broadcast_to(state[k], (n, state.shape[2])),)
             if mode == "lstm":
                 start = (*start, jnp.broadcast_to(state_cell[k], (n, state_size)))
-            out, last = _direction(x, start, params, step, lengths, d == 1, mode != "gru" and clip is None)
+            out, last = _direction(
+                x, start, params, step, lengths, d == 1, mode != "gru" and clip is None
+            )
             outs.append(out)
             states.append(last[0])
             cells.append(last[-1])
         x = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
         if _drops(p, num_layers, is_train) and layer < num_layers - 1:
-            keep = jax.random.bernoulli(jax.random.fold_in(key, layer), fitted(1 - p, np.float32), x.shape)
+            keep = jax.random.bernoulli(
+                jax.random.fold_in(key, layer), fitted(1 - p, np.float32), x.shape
+            )
             x = jnp.where(keep, x / fitted(1 - p, x.dtype), jnp.zeros((), x.dtype))
     if not state_outputs:
         return x

@@ -15,7 +15,10 @@ import numpy as np
 from jax import lax
 
 #: dtype: the integers of its size, the bits of the mantissa, the exponent of 1.
-_LAYOUT: dict[str, tuple[Any, int, int]] = {"float32": (np.int32, 23, 127), "float64": (np.int64, 52, 1023)}
+_LAYOUT: dict[str, tuple[Any, int, int]] = {
+    "float32": (np.int32, 23, 127),
+    "float64": (np.int64, 52, 1023),
+}
 #: log10(2) in two parts, the first with so few digits that its product with an exponent is exact.
 _LOG10_2 = {
     "float32": (3.0102920532e-01, 7.9034151668e-07),
@@ -29,10 +32,14 @@ def _parts(x: Any) -> tuple[Any, Any]:
     bits = lax.bitcast_convert_type(x, kind)
     e = (bits >> kind(mantissa)) - kind(one)
     below = e < 0
-    rest = (bits & kind((1 << mantissa) - 1)) | jnp.where(below, kind((one - 1) << mantissa), kind(one << mantissa))
+    rest = (bits & kind((1 << mantissa) - 1)) | jnp.where(
+        below, kind((one - 1) << mantissa), kind(one << mantissa)
+    )
     normal = (x >= np.finfo(x.dtype).tiny) & (x < np.inf)
     e = jnp.where(below, e + kind(1), e).astype(x.dtype)
-    return jnp.where(normal, e, jnp.zeros_like(x)), jnp.where(normal, lax.bitcast_convert_type(rest, x.dtype), x)
+    return jnp.where(normal, e, jnp.zeros_like(x)), jnp.where(
+        normal, lax.bitcast_convert_type(rest, x.dtype), x
+    )
 
 
 def _with_derivative(fn: Callable[[Any], Any], plain: Callable[[Any], Any]) -> Callable[[Any], Any]:

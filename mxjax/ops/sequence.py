@@ -33,7 +33,9 @@ def _names(name: str) -> dict[str, Any]:
     return {"npx": f"sequence_{name}", "nd": display, "display": display, "shapes": _lengths}
 
 
-def _lengths(shape: tuple[int, ...], *, use_sequence_length: bool, axis: int, **attrs: Any) -> dict[str, tuple[int, ...]]:
+def _lengths(
+    shape: tuple[int, ...], *, use_sequence_length: bool, axis: int, **attrs: Any
+) -> dict[str, tuple[int, ...]]:
     return {"sequence_length": (shape[1 - axis],)} if use_sequence_length else {}
 
 
@@ -43,7 +45,12 @@ def _lengths(shape: tuple[int, ...], *, use_sequence_length: bool, axis: int, **
     numbers=("value",),
 )  # fmt: skip
 def sequence_mask(
-    data: Any, sequence_length: Any = None, *, use_sequence_length: bool = False, value: float = 0.0, axis: int = 0
+    data: Any,
+    sequence_length: Any = None,
+    *,
+    use_sequence_length: bool = False,
+    value: float = 0.0,
+    axis: int = 0,
 ) -> Any:
     """The steps beyond each sequence's length become ``value``: data (steps, samples, ...)."""
     if not use_sequence_length or sequence_length is None:

@@ -31,7 +31,9 @@ def infer_reshape(shape: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
     new = list(new)
     if new.count(-1) > 1:
         raise ValueError(f"Can only specify one unknown dimension, got {tuple(new)}")
-    bad = ValueError(f"Cannot reshape array of shape {list(shape)} into shape {list(new)} , reverse = 0")
+    bad = ValueError(
+        f"Cannot reshape array of shape {list(shape)} into shape {list(new)} , reverse = 0"
+    )
     if any(n < -1 for n in new):
         raise bad
     size = prod(shape)
@@ -116,23 +118,56 @@ def _check_order(order: str) -> None:
         raise NotImplementedError(f"only supports C-order, while received {order}")
 
 
-@op(np="reshape", display="reshape", samples=[case(f(3, 4), newshape=(2, -1)), case(f(0, 3), newshape=(3, 0))], ref=lambda a, newshape: np.reshape(a, newshape), internal="_npx_reshape", lengths={"newshape": int})
+@op(
+    np="reshape",
+    display="reshape",
+    samples=[case(f(3, 4), newshape=(2, -1)), case(f(0, 3), newshape=(3, 0))],
+    ref=lambda a, newshape: np.reshape(a, newshape),
+    internal="_npx_reshape",
+    lengths={"newshape": int},
+)
 def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     """The elements in C order in another shape; one -1 stands for what remains."""
     _check_order(order)
     return a.reshape(infer_reshape(a.shape, _ints(newshape)))
 
 
-@op("reshape@npx", npx="reshape", display="reshape", samples=[case(f(2, 3, 4), newshape=(-2, -1)), case(f(2, 3, 4), newshape=(-5, -4)), case(f(6, 2), newshape=(-6, 2, -1, -4))], internal="_npx_reshape", lengths={"newshape": int})
+@op(
+    "reshape@npx",
+    npx="reshape",
+    display="reshape",
+    samples=[
+        case(f(2, 3, 4), newshape=(-2, -1)),
+        case(f(2, 3, 4), newshape=(-5, -4)),
+        case(f(6, 2), newshape=(-6, 2, -1, -4)),
+    ],
+    internal="_npx_reshape",
+    lengths={"newshape": int},
+)
 def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
     """Reshape with codes: -1 infers, -2 copies a length, -3 drops a 1, -4 copies the rest, -5 merges two,
     -6 splits one into the next two. ``reverse`` reads from the right."""
     return a.reshape(coded_shape(a.shape, _ints(newshape), _NPX_CODES, reverse))
 
 
-@op("reshape@nd", nd=("reshape", "Reshape"), display="Reshape", samples=[case(f(2, 3, 4), shape=(0, -1)), case(f(2, 3, 4), shape=(-3, 0)), case(f(6, 2), shape=(-4, 2, -1, -2))], lengths={"shape": int})
+@op(
+    "reshape@nd",
+    nd=("reshape", "Reshape"),
+    display="Reshape",
+    samples=[
+        case(f(2, 3, 4), shape=(0, -1)),
+        case(f(2, 3, 4), shape=(-3, 0)),
+        case(f(6, 2), shape=(-4, 2, -1, -2)),
+    ],
+    lengths={"shape": int},
+)
 def reshape_nd(
-    data: Any, *, shape: Any = None, reverse: bool = False, target_shape: Any = None, keep_highest: bool = False
+    data: Any,
+    *,
+    shape: Any = None,
+    reverse: bool = False,
+    target_shape: Any = None,
+    keep_highest: bool = False,
 ) -> Any:
     """Reshape with codes: 0 copies a length, -1 infers, -2 copies the rest, -3 merges two, -4 splits one
     into the next two. ``reverse`` reads from the right, so that -4 stands behind its two lengths."""
@@ -143,9 +178,23 @@ def reshape_nd(
     return data.reshape(coded_shape(data.shape, _ints(shape), ND_CODES, reverse))
 
 
-@op(npx="reshape_like", nd="reshape_like", samples=[case(f(3, 4), f(4, 3)), case(f(6, 4), f(2, 3, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)], methods="nd np")
+@op(
+    npx="reshape_like",
+    nd="reshape_like",
+    samples=[
+        case(f(3, 4), f(4, 3)),
+        case(f(6, 4), f(2, 3, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2),
+    ],
+    methods="nd np",
+)
 def reshape_like(
-    lhs: Any, rhs: Any, *, lhs_begin: Any = None, lhs_end: Any = None, rhs_begin: Any = None, rhs_end: Any = None
+    lhs: Any,
+    rhs: Any,
+    *,
+    lhs_begin: Any = None,
+    lhs_end: Any = None,
+    rhs_begin: Any = None,
+    rhs_end: Any = None,
 ) -> Any:
     """lhs in the shape of rhs, or with some of its axes in the shape of some of rhs's."""
     a = slice(lhs_begin, lhs_end).indices(lhs.ndim)
@@ -160,7 +209,16 @@ def ravel(x: Any, *, order: str = "C") -> Any:
     return x.reshape(-1)
 
 
-@op(np="expand_dims", nd="expand_dims", nd_params="data", display="expand_dims", samples=[case(f(3, 4), axis=0), case(f(3, 4), axis=-1)], ref=np.expand_dims, internal="expand_dims", methods="nd np")
+@op(
+    np="expand_dims",
+    nd="expand_dims",
+    nd_params="data",
+    display="expand_dims",
+    samples=[case(f(3, 4), axis=0), case(f(3, 4), axis=-1)],
+    ref=np.expand_dims,
+    internal="expand_dims",
+    methods="nd np",
+)
 def expand_dims(a: Any, *, axis: int) -> Any:
     """A new axis of length 1."""
     if isinstance(axis, tuple):
@@ -182,11 +240,15 @@ def squeeze(a: Any, *, axis: Any = None) -> Any:
         if not -a.ndim <= d < a.ndim:
             raise ValueError(f"axis {d} is out of bounds for shape {list(a.shape)}")
         if a.shape[d] != 1:
-            raise ValueError(f"cannot select an axis to squeeze out which has size={a.shape[d]} not equal to one")
+            raise ValueError(
+                f"cannot select an axis to squeeze out which has size={a.shape[d]} not equal to one"
+            )
     return jnp.squeeze(a, axis)
 
 
-@op("squeeze@nd", nd="squeeze", display="squeeze", samples=[*_SQUEEZED, case(f(1, 1))], methods="nd")
+@op(
+    "squeeze@nd", nd="squeeze", display="squeeze", samples=[*_SQUEEZED, case(f(1, 1))], methods="nd"
+)
 def squeeze_nd(data: Any, *, axis: Any = None) -> Any:
     """Without the axes of length 1, or without those given."""
     made = squeeze(data, axis=axis)
@@ -198,7 +260,14 @@ def squeeze_nd(data: Any, *, axis: Any = None) -> Any:
 _T = [case(f(2, 3, 4)), case(f(2, 3, 4), axes=(1, -1, 0))]
 
 
-@op(np=("transpose", "permute_dims"), nd="transpose", nd_params="data", display="transpose", samples=_T, ref=np.transpose)
+@op(
+    np=("transpose", "permute_dims"),
+    nd="transpose",
+    nd_params="data",
+    display="transpose",
+    samples=_T,
+    ref=np.transpose,
+)
 def transpose(a: Any, *, axes: Any = None) -> Any:
     """Axes in another order, reversed if none is given."""
     axes = None if axes is None or axes == () else _ints(axes)
@@ -207,23 +276,42 @@ def transpose(a: Any, *, axes: Any = None) -> Any:
             many = f": an array of shape {list(a.shape)} has {a.ndim}, each is named once"
             raise ValueError(f"Repeated axis in transpose. param.axes = {list(axes)}{many}")
         if len(axes) != a.ndim:
-            raise ValueError(f"axes {axes} do not match an array of shape {list(a.shape)}: name each of its {a.ndim} once")
+            raise ValueError(
+                f"axes {axes} do not match an array of shape {list(a.shape)}: name each of its {a.ndim} once"
+            )
     return jnp.transpose(a, axes)
 
 
-@op(np="swapaxes", samples=[case(f(2, 3, 4), axis1=0, axis2=-1)], ref=np.swapaxes, internal="SwapAxis", methods="np")
+@op(
+    np="swapaxes",
+    samples=[case(f(2, 3, 4), axis1=0, axis2=-1)],
+    ref=np.swapaxes,
+    internal="SwapAxis",
+    methods="np",
+)
 def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
     return jnp.swapaxes(a, axis1, axis2)
 
 
-@op("swapaxes@nd", nd=("swapaxes", "SwapAxis"), display="SwapAxis", samples=[case(f(2, 3, 4), dim1=0, dim2=2)], methods="nd")
+@op(
+    "swapaxes@nd",
+    nd=("swapaxes", "SwapAxis"),
+    display="SwapAxis",
+    samples=[case(f(2, 3, 4), dim1=0, dim2=2)],
+    methods="nd",
+)
 def swapaxes_nd(data: Any, *, dim1: int = 0, dim2: int = 0) -> Any:
     """Two axes exchanged."""
     return jnp.swapaxes(data, dim1, dim2)
 
 
-@op(np="moveaxis", nd="moveaxis", samples=[case(f(2, 3, 4), source=0, destination=-1)], ref=np.moveaxis)
+@op(
+    np="moveaxis",
+    nd="moveaxis",
+    samples=[case(f(2, 3, 4), source=0, destination=-1)],
+    ref=np.moveaxis,
+)
 def moveaxis(a: Any, *, source: Any, destination: Any) -> Any:
     """Axes moved to other places."""
     places = []
@@ -234,7 +322,9 @@ def moveaxis(a: Any, *, source: Any, destination: Any) -> Any:
             raise ValueError(f"moveaxis: repeated axis in `{name}` argument {given}")
         places.append(given)
     if len(places[0]) != len(places[1]):
-        raise ValueError("moveaxis: `source` and `destination` arguments must have the same number of elements")
+        raise ValueError(
+            "moveaxis: `source` and `destination` arguments must have the same number of elements"
+        )
     return jnp.moveaxis(a, *places)
 
 
@@ -244,11 +334,19 @@ def rollaxis(a: Any, *, axis: int, start: int = 0) -> Any:
     return jnp.rollaxis(a, axis, start)
 
 
-@op("matrix_transpose", np_linalg="matrix_transpose", np="matrix_transpose", samples=[case(f(2, 3, 4))], internal="SwapAxis")
+@op(
+    "matrix_transpose",
+    np_linalg="matrix_transpose",
+    np="matrix_transpose",
+    samples=[case(f(2, 3, 4))],
+    internal="SwapAxis",
+)
 def matrix_transpose(a: Any) -> Any:
     """The last two axes exchanged."""
     if a.ndim < 2:
-        raise ValueError(f"x must be at least 2-dimensional for matrix_transpose; it has shape {list(a.shape)}")
+        raise ValueError(
+            f"x must be at least 2-dimensional for matrix_transpose; it has shape {list(a.shape)}"
+        )
     return jnp.swapaxes(a, -1, -2)
 
 
@@ -258,7 +356,13 @@ def flip(m: Any, *, axis: Any = None) -> Any:
     return jnp.flip(m, axis)
 
 
-@op("flip@nd", nd=("flip", "reverse"), display="reverse", samples=[case(f(2, 3), axis=1)], methods="nd")
+@op(
+    "flip@nd",
+    nd=("flip", "reverse"),
+    display="reverse",
+    samples=[case(f(2, 3), axis=1)],
+    methods="nd",
+)
 def flip_nd(data: Any, *, axis: Any) -> Any:
     """Axes reversed."""
     return jnp.flip(data, axis)
@@ -276,7 +380,12 @@ def fliplr(m: Any) -> Any:
     return m[:, ::-1]
 
 
-@op(np="roll", samples=[case(f(3, 4), shift=2), case(f(3, 4), shift=(1, -1), axis=(0, 1))], ref=np.roll, numbers=("shift",))
+@op(
+    np="roll",
+    samples=[case(f(3, 4), shift=2), case(f(3, 4), shift=(1, -1), axis=(0, 1))],
+    ref=np.roll,
+    numbers=("shift",),
+)
 def roll(a: Any, *, shift: Any, axis: Any = None) -> Any:
     """Elements moved round along axes."""
     return jnp.roll(a, shift, axis)
@@ -298,34 +407,62 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
         raise ValueError(f"shape {list(x.shape)} is not broadcastable to {list(shape)}") from None
 
 
-@op(np="broadcast_to", samples=[case(f(4), shape=(3, 4)), case(f(3, 1), shape=(2, 3, 4))], ref=np.broadcast_to, methods="np", lengths={"shape": int})
+@op(
+    np="broadcast_to",
+    samples=[case(f(4), shape=(3, 4)), case(f(3, 1), shape=(2, 3, 4))],
+    ref=np.broadcast_to,
+    methods="np",
+    lengths={"shape": int},
+)
 def broadcast_to(array: Any, *, shape: Any) -> Any:
     """Repeated to a shape; -2 keeps a length."""
     shape = _ints(shape)
     lead = len(shape) - array.ndim
-    return _broadcast(array, tuple(array.shape[d - lead] if n in (-1, -2) and d >= lead else n for d, n in enumerate(shape)))
+    return _broadcast(
+        array,
+        tuple(
+            array.shape[d - lead] if n in (-1, -2) and d >= lead else n for d, n in enumerate(shape)
+        ),
+    )
 
 
-@op("broadcast_to@nd", nd="broadcast_to", samples=[case(f(3, 1), shape=(0, 4))], methods="nd", lengths={"shape": int})
+@op(
+    "broadcast_to@nd",
+    nd="broadcast_to",
+    samples=[case(f(3, 1), shape=(0, 4))],
+    methods="nd",
+    lengths={"shape": int},
+)
 def broadcast_to_nd(data: Any, *, shape: Any) -> Any:
     """Repeated to a shape; 0 keeps a length."""
     return _broadcast(data, tuple(n or data.shape[d] for d, n in enumerate(_ints(shape))))
 
 
-@op(npx="broadcast_like", nd="broadcast_like", samples=[case(f(3, 1), f(3, 4)), case(f(3, 1), f(2, 4), lhs_axes=(1,), rhs_axes=(1,))], methods="nd np")
+@op(
+    npx="broadcast_like",
+    nd="broadcast_like",
+    samples=[case(f(3, 1), f(3, 4)), case(f(3, 1), f(2, 4), lhs_axes=(1,), rhs_axes=(1,))],
+    methods="nd np",
+)
 def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = None) -> Any:
     """lhs repeated to the shape of rhs, or along some of its axes."""
     if lhs_axes is None or rhs_axes is None:
         return _broadcast(lhs, rhs.shape)
     if not (_ints(lhs_axes) and _ints(rhs_axes)):
-        raise ValueError(f"Empty axes tuple is not allowed: lhs_axes={lhs_axes}, rhs_axes={rhs_axes}")
+        raise ValueError(
+            f"Empty axes tuple is not allowed: lhs_axes={lhs_axes}, rhs_axes={rhs_axes}"
+        )
     shape = list(lhs.shape)
     for a, c in zip(_ints(lhs_axes), _ints(rhs_axes), strict=True):
         shape[a] = rhs.shape[c]
     return _broadcast(lhs, tuple(shape))
 
 
-@op(nd=("broadcast_axis", "broadcast_axes"), samples=[case(f(3, 1), axis=1, size=4)], methods={"nd": "broadcast_axes", "np": "broadcast_axes"})
+@op(
+    nd=("broadcast_axis", "broadcast_axes"),
+    samples=[case(f(3, 1), axis=1, size=4)],
+    methods={"nd": "broadcast_axes", "np": "broadcast_axes"},
+)
 def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     """Axes of length 1 repeated to a size."""
     shape = list(data.shape)
@@ -334,7 +471,16 @@ def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     return _broadcast(data, tuple(shape))
 
 
-@op(np="tile", nd="tile", nd_params="data", samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))], ref=np.tile, internal="tile", methods="nd np", lengths={"reps": int})
+@op(
+    np="tile",
+    nd="tile",
+    nd_params="data",
+    samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))],
+    ref=np.tile,
+    internal="tile",
+    methods="nd np",
+    lengths={"reps": int},
+)
 def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     """The array repeated ``reps`` times along each axis."""
     if any(n < 0 for n in _ints(reps)):
@@ -342,7 +488,20 @@ def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     return jnp.tile(A, reps)
 
 
-@op(np="repeat", nd="repeat", nd_params="data", samples=[case(f(2, 3), repeats=2), case(f(2, 3), repeats=3, axis=-1), case(f(2, 3), repeats=(1, 2), axis=0)], ref=np.repeat, internal="_npi_repeats", nd_aliases=("_npi_repeat", "_np_repeat"), methods="nd np")
+@op(
+    np="repeat",
+    nd="repeat",
+    nd_params="data",
+    samples=[
+        case(f(2, 3), repeats=2),
+        case(f(2, 3), repeats=3, axis=-1),
+        case(f(2, 3), repeats=(1, 2), axis=0),
+    ],
+    ref=np.repeat,
+    internal="_npi_repeats",
+    nd_aliases=("_npi_repeat", "_np_repeat"),
+    methods="nd np",
+)
 def repeat(a: Any, *, repeats: Any, axis: int | None = None) -> Any:
     """Each element repeated along an axis (flat if none is given)."""
     if isinstance(repeats, tuple):
@@ -395,7 +554,13 @@ def concatenate(*seq: Any, axis: int | None = 0) -> Any:
     return concatenate_arrays(seq, axis)
 
 
-@op("concat@nd", nd=("concat", "Concat"), display="Concat", samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(1, 3), dim=0)], amp="widest")
+@op(
+    "concat@nd",
+    nd=("concat", "Concat"),
+    display="Concat",
+    samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(1, 3), dim=0)],
+    amp="widest",
+)
 def concat_nd(*data: Any, dim: int = 1, num_args: int | None = None) -> Any:
     """Arrays joined along an axis they have."""
     return concatenate_arrays(data, dim)
@@ -446,7 +611,13 @@ def column_stack(*tup: Any) -> Any:
     return jnp.column_stack(_same_dtype(tup))
 
 
-@op(np="append", samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=1)], ref=np.append, internal="Concat", amp="widest")
+@op(
+    np="append",
+    samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=1)],
+    ref=np.append,
+    internal="Concat",
+    amp="widest",
+)
 def append(arr: Any, values: Any, *, axis: int | None = None) -> Any:
     """``values`` after ``arr`` (both flat if no axis is given)."""
     return concatenate_arrays([arr, jnp.asarray(values)], axis)
@@ -496,19 +667,36 @@ def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     return _split(ary, indices_or_sections, axis)
 
 
-@op(np="array_split", samples=[case(f(5), indices_or_sections=3)], internal="_split_v2", outputs=_parts, listed=True)
+@op(
+    np="array_split",
+    samples=[case(f(5), indices_or_sections=3)],
+    internal="_split_v2",
+    outputs=_parts,
+    listed=True,
+)
 def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Nearly equal parts, or parts between the given places."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
-@op(np="hsplit", samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)], outputs=_parts, listed=True)
+@op(
+    np="hsplit",
+    samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)],
+    outputs=_parts,
+    listed=True,
+)
 def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 1 (of vectors: axis 0)."""
     return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
-@op(np="vsplit", samples=[case(f(4, 6), indices_or_sections=2)], internal="_split_v2", outputs=_parts, listed=True)
+@op(
+    np="vsplit",
+    samples=[case(f(4, 6), indices_or_sections=2)],
+    internal="_split_v2",
+    outputs=_parts,
+    listed=True,
+)
 def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 0."""
     if ary.ndim < 2:
@@ -516,7 +704,13 @@ def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     return _split(ary, indices_or_sections, 0)
 
 
-@op(np="dsplit", samples=[case(f(2, 3, 4), indices_or_sections=2)], internal="_split_v2", outputs=_parts, listed=True)
+@op(
+    np="dsplit",
+    samples=[case(f(2, 3, 4), indices_or_sections=2)],
+    internal="_split_v2",
+    outputs=_parts,
+    listed=True,
+)
 def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 2."""
     if ary.ndim < 3:
@@ -524,18 +718,29 @@ def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     return _split(ary, indices_or_sections, 2)
 
 
-@op(npx="slice_channel", nd=("split", "SliceChannel"), display="SliceChannel", samples=[case(f(2, 4), num_outputs=2), case(f(2, 4), num_outputs=2, axis=0, squeeze_axis=True)], outputs=lambda attrs, n: attrs["num_outputs"], methods={"nd": "split"})
+@op(
+    npx="slice_channel",
+    nd=("split", "SliceChannel"),
+    display="SliceChannel",
+    samples=[case(f(2, 4), num_outputs=2), case(f(2, 4), num_outputs=2, axis=0, squeeze_axis=True)],
+    outputs=lambda attrs, n: attrs["num_outputs"],
+    methods={"nd": "split"},
+)
 def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: bool = False) -> Any:
     """Equal parts along an axis; ``squeeze_axis`` drops it where its length has become 1."""
     if data.shape[axis] % num_outputs:
-        raise ValueError(f"{data.shape[axis]} elements along axis {axis} do not divide into {num_outputs} parts")
+        raise ValueError(
+            f"{data.shape[axis]} elements along axis {axis} do not divide into {num_outputs} parts"
+        )
     parts = jnp.split(data, num_outputs, axis)
     parts = [p.squeeze(axis) for p in parts] if squeeze_axis else parts
     return parts[0] if num_outputs == 1 else tuple(parts)
 
 
 @op(nd="split_v2", samples=_SPLIT, internal="_split_v2", outputs=_parts, methods="nd np")
-def split_v2(ary: Any, *, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+def split_v2(
+    ary: Any, *, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+) -> Any:
     """Equal parts, or parts between the given places."""
     parts = _split(ary, indices_or_sections, axis)
     return tuple(p.squeeze(axis) for p in parts) if squeeze_axis else parts
@@ -553,16 +758,34 @@ def _at_least(n: int) -> Any:
 
 for _n in (1, 2, 3):
     _samples, _doc = [case(f()), case(f(3), f(2, 2))], f"At least {_n} axes."
-    op(f"atleast_{_n}d", np=f"atleast_{_n}d", samples=_samples, doc=_doc, outputs=lambda attrs, n: n)(_at_least(_n))
+    op(
+        f"atleast_{_n}d",
+        np=f"atleast_{_n}d",
+        samples=_samples,
+        doc=_doc,
+        outputs=lambda attrs, n: n,
+    )(_at_least(_n))
 
 
-@op(np="broadcast_arrays", listed=True, samples=[case(f(3, 1), f(4))], internal=None, outputs=lambda attrs, n: n)
+@op(
+    np="broadcast_arrays",
+    listed=True,
+    samples=[case(f(3, 1), f(4))],
+    internal=None,
+    outputs=lambda attrs, n: n,
+)
 def broadcast_arrays(*args: Any) -> Any:
     """All arrays repeated to their common shape."""
     return tuple(jnp.broadcast_arrays(*args))
 
 
-@op(np="meshgrid", listed=True, samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")], internal=None, outputs=lambda attrs, n: n)
+@op(
+    np="meshgrid",
+    listed=True,
+    samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")],
+    internal=None,
+    outputs=lambda attrs, n: n,
+)
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
     """Coordinate matrices of coordinate vectors."""
     return tuple(jnp.meshgrid(*[x.reshape(-1) for x in xi], indexing=indexing, sparse=sparse))
@@ -579,7 +802,17 @@ def _pad_pairs(width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
 _PAD_MODES = ("constant", "edge", "reflect", "symmetric", "maximum", "minimum")
 
 
-@op(np="pad", samples=[case(f(3, 4), pad_width=((1, 2), (2, 1))), case(f(3, 4), pad_width=1, mode="reflect"), case(f(3, 4), pad_width=((0, 0), (1, 1)), constant_values=1.5)], ref=np.pad, methods="np", numbers=("constant_values",))
+@op(
+    np="pad",
+    samples=[
+        case(f(3, 4), pad_width=((1, 2), (2, 1))),
+        case(f(3, 4), pad_width=1, mode="reflect"),
+        case(f(3, 4), pad_width=((0, 0), (1, 1)), constant_values=1.5),
+    ],
+    ref=np.pad,
+    methods="np",
+    numbers=("constant_values",),
+)
 def pad(
     x: Any, *, pad_width: Any = None, mode: str = "constant", constant_values: Any = 0, reflect_type: str = "even",
     stat_length: Any = None, end_values: Any = None,
@@ -595,11 +828,28 @@ def pad(
     return jnp.pad(x, pairs, mode)
 
 
-@op("pad@nd", npx="pad", nd=("pad", "Pad"), display="Pad", samples=[case(f(1, 2, 3, 3), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 2)), case(f(1, 2, 3, 3), mode="constant", pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=1.5)], methods="nd", numbers=("constant_value",))
-def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value: float = 0.0) -> Any:
+@op(
+    "pad@nd",
+    npx="pad",
+    nd=("pad", "Pad"),
+    display="Pad",
+    samples=[
+        case(f(1, 2, 3, 3), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 2)),
+        case(
+            f(1, 2, 3, 3), mode="constant", pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=1.5
+        ),
+    ],
+    methods="nd",
+    numbers=("constant_value",),
+)
+def pad_nd(
+    data: Any, *, mode: str = "constant", pad_width: Any, constant_value: float = 0.0
+) -> Any:
     """Elements added around (N, C, ...): two widths for each axis in one list."""
     if len(pad_width) != 2 * data.ndim:
-        raise ValueError(f"pad_width needs {2 * data.ndim} numbers for shape {list(data.shape)}, got {len(pad_width)}")
+        raise ValueError(
+            f"pad_width needs {2 * data.ndim} numbers for shape {list(data.shape)}, got {len(pad_width)}"
+        )
     pairs = tuple(zip(_ints(pad_width[::2]), _ints(pad_width[1::2]), strict=True))
     if mode not in ("constant", "edge", "reflect"):
         raise ValueError(f"unknown padding mode {mode}: constant, edge and reflect exist")
@@ -611,7 +861,14 @@ def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value:
 # -------------------------------------------------------------------------- shapes as arrays, space
 
 
-@op(npx="shape_array", nd="shape_array", samples=[case(f(2, 3))], methods="nd np", wholes=False, **_FLAT)
+@op(
+    npx="shape_array",
+    nd="shape_array",
+    samples=[case(f(2, 3))],
+    methods="nd np",
+    wholes=False,
+    **_FLAT,
+)
 def shape_array(data: Any) -> Any:
     """The shape as an int64 vector."""
     return jnp.asarray(np.asarray(data.shape, "int64"))
@@ -628,7 +885,9 @@ def _block(size: int, shape: tuple[int, ...], length: int, power: int) -> int:
     if size <= 0:
         raise ValueError(f"block_size must be a positive integer value, got {size}")
     if 0 in shape or length % size**power:
-        raise ValueError(f"shape {list(shape)} does not divide into blocks of {size}: {length} is no multiple of {size**power}")
+        raise ValueError(
+            f"shape {list(shape)} does not divide into blocks of {size}: {length} is no multiple of {size**power}"
+        )
     return size
 
 
@@ -660,11 +919,23 @@ def index_array(data: Any, *, axes: Any = None) -> Any:
     return jnp.stack([lax.broadcasted_iota("int64", data.shape, a % data.ndim) for a in axes], -1)
 
 
-@op(nd="Crop", samples=[case(f(1, 2, 5, 5), h_w=(3, 3), offset=(1, 1)), case(f(1, 2, 5, 5), f(1, 2, 3, 4), center_crop=True)], internal="Crop")
-def crop(*data: Any, offset: Any = (0, 0), h_w: Any = (0, 0), center_crop: bool = False, num_args: int = 1) -> Any:
+@op(
+    nd="Crop",
+    samples=[
+        case(f(1, 2, 5, 5), h_w=(3, 3), offset=(1, 1)),
+        case(f(1, 2, 5, 5), f(1, 2, 3, 4), center_crop=True),
+    ],
+    internal="Crop",
+)
+def crop(
+    *data: Any,
+    offset: Any = (0, 0),
+    h_w: Any = (0, 0),
+    center_crop: bool = False,
+    num_args: int = 1,
+) -> Any:
     """A window of images (N, C, H, W), of size ``h_w`` or that of the second array."""
     x = data[0]
     h, w = data[1].shape[2:] if len(data) > 1 else h_w
     y0, x0 = ((x.shape[2] - h) // 2, (x.shape[3] - w) // 2) if center_crop else offset
     return x[:, :, y0 : y0 + h, x0 : x0 + w]
-

@@ -40,7 +40,9 @@ def ifft(data: Any, *, compute_size: int = 128) -> Any:
     amp="full",
     smooth=False,
 )
-def count_sketch(data: Any, h: Any, s: Any, *, out_dim: int, processing_batch_size: int = 32) -> Any:
+def count_sketch(
+    data: Any, h: Any, s: Any, *, out_dim: int, processing_batch_size: int = 32
+) -> Any:
     """The count sketch of rows (Charikar et al. 2002): (n, d) gives (n, out_dim), where column j is added to h[j] times s[j]."""
     at = lax.stop_gradient(h).reshape(-1).astype("int32")
     signed = data * lax.stop_gradient(s).reshape(-1)
@@ -55,7 +57,15 @@ def count_sketch(data: Any, h: Any, s: Any, *, out_dim: int, processing_batch_si
     display="Correlation",
     samples=[
         case(f(1, 2, 5, 5), f(1, 2, 5, 5), max_displacement=1),
-        case(f(1, 2, 5, 6), f(1, 2, 5, 6), kernel_size=3, max_displacement=2, stride2=2, pad_size=2, is_multiply=False),
+        case(
+            f(1, 2, 5, 6),
+            f(1, 2, 5, 6),
+            kernel_size=3,
+            max_displacement=2,
+            stride2=2,
+            pad_size=2,
+            is_multiply=False,
+        ),
     ],
     amp="widest",
     smooth=False,
@@ -93,7 +103,9 @@ def correlation(
     reach = max_displacement // stride2
     steps = [stride2 * k for k in range(-reach, reach + 1)]
     high, wide = (oh - 1) * stride1 + kernel_size, (ow - 1) * stride1 + kernel_size
-    first = a[:, :, max_displacement : max_displacement + high, max_displacement : max_displacement + wide]
+    first = a[
+        :, :, max_displacement : max_displacement + high, max_displacement : max_displacement + wide
+    ]
     made = []
     for dy in steps:
         for dx in steps:
@@ -102,7 +114,11 @@ def correlation(
             each = (first * other if is_multiply else jnp.abs(first - other)).sum(1)
             zero = np.zeros((), each.dtype)
             window, strides = (1, kernel_size, kernel_size), (1, stride1, stride1)
-            made.append(lax.reduce_window(each, zero, lax.add, window, strides, "VALID") if kernel_size > 1 else each[:, ::stride1, ::stride1])
+            made.append(
+                lax.reduce_window(each, zero, lax.add, window, strides, "VALID")
+                if kernel_size > 1
+                else each[:, ::stride1, ::stride1]
+            )
     return jnp.stack(made, 1) / (kernel_size * kernel_size * c)
 
 
@@ -116,7 +132,14 @@ _HAWKES = [
 
 @op(nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, smooth=False, loops=True)
 def hawkesll(
-    lda: Any, alpha: Any, beta: Any, state: Any, lags: Any, marks: Any, valid_length: Any, max_time: Any
+    lda: Any,
+    alpha: Any,
+    beta: Any,
+    state: Any,
+    lags: Any,
+    marks: Any,
+    valid_length: Any,
+    max_time: Any,
 ) -> Any:
     """The log likelihood of a marked Hawkes process with exponential decay: (N,), and its state at the end: (N, K).
 
@@ -146,6 +169,8 @@ def hawkesll(
         (total, _, last, state), _ = lax.scan(step, start, (lags, marks, numbers))
         d = end - last
         decay = jnp.exp(-beta * d)
-        return total - (mu * d + alpha * state * (1 - decay)).sum(), lax.stop_gradient(state * decay)
+        return total - (mu * d + alpha * state * (1 - decay)).sum(), lax.stop_gradient(
+            state * decay
+        )
 
     return jax.vmap(one)(lda, state, lags, marks, valid_length, max_time)

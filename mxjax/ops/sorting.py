@@ -26,7 +26,11 @@ def in_order(x: Any, axis: int, descending: bool) -> Any:
     32 bits each is made one of 64, with the place below (64 rows of 10,000: 26 ms for 122).
     """
     kind = x.dtype
-    if compiler.platform_now() != "cpu" or kind.itemsize > 4 or jnp.issubdtype(kind, jnp.complexfloating):
+    if (
+        compiler.platform_now() != "cpu"
+        or kind.itemsize > 4
+        or jnp.issubdtype(kind, jnp.complexfloating)
+    ):
         return jnp.argsort(x, axis, stable=True, descending=descending)
     if jnp.issubdtype(kind, jnp.floating):
         x = x.astype("float32")
@@ -48,7 +52,13 @@ _SORT = [case(f(3, 4)), case(f(3, 4), axis=0), case(f(3, 4), axis=None), case(i(
 
 @op(np="sort", samples=_SORT, ref=np.sort, internal="sort", methods="np")
 def sort(
-    a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
+    a: Any,
+    *,
+    axis: int | None = -1,
+    descending: bool = False,
+    stable: bool = True,
+    kind: Any = None,
+    order: Any = None,
 ) -> Any:
     """Sorted along an axis (flat with None)."""
     return jnp.sort(*_flat(a, axis), stable=stable, descending=descending)
@@ -56,7 +66,13 @@ def sort(
 
 @op(np="argsort", samples=_SORT, internal="argsort", amp="full", methods="np", **_FLAT)
 def argsort(
-    a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
+    a: Any,
+    *,
+    axis: int | None = -1,
+    descending: bool = False,
+    stable: bool = True,
+    kind: Any = None,
+    order: Any = None,
 ) -> Any:
     """The order that sorts along an axis (flat with None), int64."""
     return in_order(*_flat(a, axis), descending).astype("int64")
@@ -68,8 +84,17 @@ def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
     return jnp.sort(*_flat(data, axis), descending=not is_ascend)
 
 
-@op("argsort@nd", nd="argsort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], amp="full", methods="nd", **_FLAT)
-def argsort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32") -> Any:
+@op(
+    "argsort@nd",
+    nd="argsort",
+    samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)],
+    amp="full",
+    methods="nd",
+    **_FLAT,
+)
+def argsort_nd(
+    data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32"
+) -> Any:
     """The order that sorts along an axis (flat with None)."""
     return in_order(*_flat(data, axis), not is_ascend).astype(dtype)
 
@@ -86,19 +111,29 @@ def _parts(a: Any, kth: Any) -> bool:
 
 
 @op(np="partition", samples=[case(f(5), kth=2), case(f(5), kth=(1, 3))], internal=None)
-def partition(a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
+def partition(
+    a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+) -> Any:
     """The kth element in its sorted place, smaller ones before, larger ones after."""
     return jnp.partition(a, kth, axis) if _parts(a, kth) else jnp.sort(a, axis)
 
 
 @op(np="argpartition", samples=[case(f(5), kth=2)], internal=None, **_FLAT)
-def argpartition(a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
+def argpartition(
+    a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+) -> Any:
     """The order that partition puts elements in."""
     order = jnp.argpartition(a, kth, axis) if _parts(a, kth) else jnp.argsort(a, axis)
     return order.astype("int64")
 
 
-@op(np="lexsort", samples=[case(f(4), f(4))], ref=lambda *keys: np.lexsort(keys), internal=None, **_FLAT)
+@op(
+    np="lexsort",
+    samples=[case(f(4), f(4))],
+    ref=lambda *keys: np.lexsort(keys),
+    internal=None,
+    **_FLAT,
+)
 def lexsort(*keys: Any, axis: int = -1) -> Any:
     """The order that sorts by several keys, the last one first."""
     return jnp.lexsort(keys, axis).astype("int64")
@@ -113,7 +148,11 @@ def _largest(x: Any, k: int, is_ascend: bool) -> tuple[Any, Any]:
         if is_ascend:
             at = in_order(x, -1, False)[..., :k]
         else:
-            key = jnp.where(jnp.isnan(x), np.asarray(np.nan, x.dtype), jnp.where(x == 0, np.asarray(0, x.dtype), x))
+            key = jnp.where(
+                jnp.isnan(x),
+                np.asarray(np.nan, x.dtype),
+                jnp.where(x == 0, np.asarray(0, x.dtype), x),
+            )
             at = lax.top_k(lax.stop_gradient(key), k)[1]
         return jnp.take_along_axis(x, at, -1), at
     if not is_ascend and x.dtype != bool:

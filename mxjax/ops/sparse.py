@@ -16,20 +16,37 @@ _STYPES = ("default", "row_sparse", "csr")
 def cast_storage(data: Any, *, stype: str) -> Any:
     """The array in a storage type: ``default`` (dense), ``row_sparse`` or ``csr``; the numbers stay."""
     if stype not in _STYPES:
-        raise ValueError(f"Invalid Input: {stype!r}, valid values are: {', '.join(map(repr, _STYPES))}")
+        raise ValueError(
+            f"Invalid Input: {stype!r}, valid values are: {', '.join(map(repr, _STYPES))}"
+        )
     return jnp.copy(data)
 
 
-@op("_sparse_retain", internal="_sparse_retain", samples=[case(f(4, 3), Given([0.0, 2.0])), case(f(4), Given([3.0, 9.0]))])
+@op(
+    "_sparse_retain",
+    internal="_sparse_retain",
+    samples=[case(f(4, 3), Given([0.0, 2.0])), case(f(4), Given([3.0, 9.0]))],
+)
 def sparse_retain(data: Any, indices: Any) -> Any:
     """The rows with the numbers in ``indices`` (k,); all other rows of ``data`` (n, ...) become zero."""
     at = indices.reshape(-1).astype("int64")
-    kept = jnp.zeros(data.shape[0], bool).at[jnp.where(at < 0, data.shape[0], at)].set(True, mode="drop")
+    kept = (
+        jnp.zeros(data.shape[0], bool)
+        .at[jnp.where(at < 0, data.shape[0], at)]
+        .set(True, mode="drop")
+    )
     return jnp.where(kept.reshape(-1, *[1] * (data.ndim - 1)), data, jnp.zeros((), data.dtype))
 
 
-@op("_square_sum", internal="_square_sum", amp="full", samples=[case(f(3, 4), axis=1), case(f(3, 4), axis=0)])
-def square_sum(data: Any, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
+@op(
+    "_square_sum",
+    internal="_square_sum",
+    amp="full",
+    samples=[case(f(3, 4), axis=1), case(f(3, 4), axis=0)],
+)
+def square_sum(
+    data: Any, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Any:
     """The sum of squares over axes."""
     out = jnp.sum(jnp.square(data), axis=axis, keepdims=keepdims)
     return out.reshape(1) if out.ndim == 0 else out
@@ -39,7 +56,9 @@ def square_sum(data: Any, *, axis: int | tuple[int, ...] | None = None, keepdims
 def getnnz(data: Any, *, axis: int | None = None) -> Any:
     """How many elements of a matrix are stored: all, (1,), or of each row (axis 1), int64."""
     if axis not in (None, 1, -1):
-        raise NotImplementedError(f"getnnz with axis = {axis} is not supported: None or 1 is expected")
+        raise NotImplementedError(
+            f"getnnz with axis = {axis} is not supported: None or 1 is expected"
+        )
     out = jnp.sum(data != 0, axis=axis, dtype="int64")
     return out.reshape(1) if out.ndim == 0 else out
 

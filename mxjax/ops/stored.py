@@ -77,7 +77,9 @@ def rows_summed(ids: Any, values: Any, *, rows: int, capacity: int) -> Any:
     indices = jnp.unique(ids, size=capacity, fill_value=rows)
     at = jnp.searchsorted(indices, ids)
     data = jnp.zeros((capacity, *values.shape[1:]), values.dtype)
-    return data.at[at].add(jnp.where(_beside(inside, values), values, jnp.zeros((), values.dtype))), indices
+    return data.at[at].add(
+        jnp.where(_beside(inside, values), values, jnp.zeros((), values.dtype))
+    ), indices
 
 
 @_row
@@ -97,7 +99,9 @@ def rows_joined(a: Any, ia: Any, b: Any, ib: Any, *, rows: int, capacity: int, o
     """Sum, difference or product of two row_sparse arrays; it stores the rows that one of them does."""
     ids = jnp.concatenate([ia, ib])
     if op != "mul":
-        return rows_summed(ids, jnp.concatenate([a, b if op == "add" else -b]), rows=rows, capacity=capacity)
+        return rows_summed(
+            ids, jnp.concatenate([a, b if op == "add" else -b]), rows=rows, capacity=capacity
+        )
     indices = jnp.unique(ids, size=capacity, fill_value=rows)
     return rows_found(a, ia, indices) * rows_found(b, ib, indices), indices
 
@@ -133,13 +137,17 @@ def _rows_of_places(indptr: Any, capacity: int) -> Any:
 def csr_to_dense(data: Any, indices: Any, indptr: Any, *, columns: int) -> Any:
     """The matrix, zeros included."""
     at = _rows_of_places(indptr, data.shape[0])
-    return jnp.zeros((indptr.shape[0] - 1, columns), data.dtype).at[at, indices].add(data, mode="drop")
+    return (
+        jnp.zeros((indptr.shape[0] - 1, columns), data.dtype).at[at, indices].add(data, mode="drop")
+    )
 
 
 @_row
 def csr_dot(data: Any, indices: Any, indptr: Any, rhs: Any) -> Any:
     """The product with a dense matrix (columns, n): (rows, n)."""
-    return _by_row(indptr, data[:, None] * jnp.take(rhs, indices, axis=0, mode="fill", fill_value=0))
+    return _by_row(
+        indptr, data[:, None] * jnp.take(rhs, indices, axis=0, mode="fill", fill_value=0)
+    )
 
 
 @_row
@@ -163,7 +171,9 @@ def csr_transposed_dot(data: Any, indices: Any, indptr: Any, rhs: Any, *, column
 
 
 @_row
-def csr_transposed_dot_rows(data: Any, indices: Any, indptr: Any, rhs: Any, *, columns: int, capacity: int) -> Any:
+def csr_transposed_dot_rows(
+    data: Any, indices: Any, indptr: Any, rhs: Any, *, columns: int, capacity: int
+) -> Any:
     """`csr_transposed_dot` as a row_sparse array: the rows that are columns with something stored."""
     at = _rows_of_places(indptr, data.shape[0])
     products = data[:, None] * jnp.take(rhs, at, axis=0, mode="fill", fill_value=0)
@@ -184,7 +194,9 @@ def csr_beside(data: Any, indices: Any, indptr: Any, dense: Any, *, op: str) -> 
 
 
 @_row
-def csr_sum(data: Any, indices: Any, indptr: Any, *, columns: int, axis: int, keepdims: bool, mean: bool) -> Any:
+def csr_sum(
+    data: Any, indices: Any, indptr: Any, *, columns: int, axis: int, keepdims: bool, mean: bool
+) -> Any:
     """The sums, or means, over one axis of the matrix: a dense array."""
     rows = indptr.shape[0] - 1
     at = _rows_of_places(indptr, data.shape[0])
@@ -192,7 +204,11 @@ def csr_sum(data: Any, indices: Any, indptr: Any, *, columns: int, axis: int, ke
     if axis == 1:
         out = jax.ops.segment_sum(wide, at, rows, indices_are_sorted=True)
     else:
-        out = jnp.zeros(columns, wide.dtype).at[jnp.where(at < rows, indices, columns)].add(wide, mode="drop")
+        out = (
+            jnp.zeros(columns, wide.dtype)
+            .at[jnp.where(at < rows, indices, columns)]
+            .add(wide, mode="drop")
+        )
     if mean:
         out = out / (rows, columns)[axis]
     return jnp.expand_dims(out.astype(data.dtype), axis) if keepdims else out.astype(data.dtype)

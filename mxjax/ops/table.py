@@ -171,15 +171,20 @@ class Op(Row):
             settled=settled,
             wholes=wholes,
             restates=restates,
-            lengths=lengths or ({"size": int, "shape": int} if keyed else None),  # draws of any size
+            lengths=lengths
+            or ({"size": int, "shape": int} if keyed else None),  # draws of any size
             loops=loops or bool(keyed),
         )
         self.names = names
         self.samples = samples
         self.domain = domain
         self.aux = aux
-        self.draws = keyed if callable(keyed) else None  # of which attributes it draws; None: of all
-        self.keyed = keyed = bool(keyed)  # takes a random key as its first input, which the front end supplies
+        self.draws = (
+            keyed if callable(keyed) else None
+        )  # of which attributes it draws; None: of all
+        self.keyed = keyed = bool(
+            keyed
+        )  # takes a random key as its first input, which the front end supplies
         self.modal = modal
         self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs; without a dtype that of integers
         self.ref = ref
@@ -188,7 +193,9 @@ class Op(Row):
         self.legacy = legacy
         self.once = once or {}  # attributes by the names that they had in MXNet 1
         self.scalars: tuple[Op, Op] | None = None
-        self.deviates: dict[str, str] = {}  # where it knowingly differs from MXNet, and why (deviations.py)
+        self.deviates: dict[
+            str, str
+        ] = {}  # where it knowingly differs from MXNet, and why (deviations.py)
         self.sparse: Any = None  # what it computes of sparse arrays, where these need not become dense (array/sparse)
         self.varying = varying
         self.variadic = False
@@ -201,7 +208,9 @@ class Op(Row):
         self.array_names: frozenset[str] = frozenset(self.array_params)
         unknown = [m for m in numbers if m not in (*self.array_params, *self.attr_params)]
         if unknown:
-            raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
+            raise errors.MXNetValueError(
+                f"the operator {name!r} has no parameters {unknown}, which numbers= names"
+            )
         # By name where it is an attribute, by position among the function's arguments where it stands for an array.
         places: list[str] = [*self.array_params]
         self.numbers = tuple([places.index(p) + 3 * keyed if p in places else p for p in numbers])
@@ -209,7 +218,12 @@ class Op(Row):
         self.looks = looks or (check.looks if isinstance(check, Each) and keyed else None)
         self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
-        self.plain = not (self.looks is not None or self.variadic or keyed or modal or aux or varying or host) and self.n_arrays > 0
+        self.plain = (
+            not (
+                self.looks is not None or self.variadic or keyed or modal or aux or varying or host
+            )
+            and self.n_arrays > 0
+        )
         self.fast: dict[Any, Call] = {}
         self.host = fn if host else None
         self.internal = registry_name(self) if internal == CONVENTION else internal
@@ -222,7 +236,9 @@ class Op(Row):
         self.tupled = tupled  # several results are a tuple, not a list
         self.shapes = shapes
         if amp not in AMP:
-            raise errors.MXNetValueError(f"the operator {name!r} has amp={amp!r}; it is one of {AMP}")
+            raise errors.MXNetValueError(
+                f"the operator {name!r} has amp={amp!r}; it is one of {AMP}"
+            )
         self.amp = amp
         self.amp_full_if = amp_full_if
         self.amp_narrow = amp_narrow
@@ -230,7 +246,9 @@ class Op(Row):
         self.order, self.nd_order = tuple(order.split()), tuple(nd_order.split())
         strange = {*self.order, *self.nd_order} - {*self.array_params, *self.attr_params, "out"}
         if strange:
-            raise errors.MXNetValueError(f"the operator {name!r} has no parameters {sorted(strange)}, which its order names")
+            raise errors.MXNetValueError(
+                f"the operator {name!r} has no parameters {sorted(strange)}, which its order names"
+            )
 
     def positions(self, legacy: bool) -> tuple[str, ...]:
         """The parameters in the order in which a front end takes them: arrays, then attributes, unless a column says it."""
@@ -247,7 +265,9 @@ class Op(Row):
         """
         if not callable(self.outputs):
             return self.outputs
-        return self.outputs({**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays)
+        return self.outputs(
+            {**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays
+        )
 
     def advice(self, attrs: Iterable[tuple[str, Any]], shapes: Sequence[Any]) -> str | None:
         """Which argument of a call that failed does not fit, where the columns tell: what was expected and what came."""
@@ -270,7 +290,9 @@ class Op(Row):
                 return f"Shape inconsistent, Provided = {list(shape)}, inferred shape={list(wanted)}: {name} of data {list(shapes[0])}"
         return None
 
-    def infer_shapes(self, shape: tuple[int, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    def infer_shapes(
+        self, shape: tuple[int, ...], attrs: Mapping[str, Any]
+    ) -> dict[str, tuple[int, ...]]:
         """The shapes of the array parameters that follow from the shape of the first one.
 
         >>> from mxjax.ops import TABLE
@@ -325,7 +347,9 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     suffix = suffix and "@" + suffix
     name, other = f"{plain}_scalar{suffix}", f"r{plain}_scalar{suffix}"
     doc, internal = f"{op.doc} The second is a number.", op.internal_scalar
-    aliases = () if internal is None or op.legacy else (f"_npi_{name}",)  # of np.maximum and its like
+    aliases = (
+        () if internal is None or op.legacy else (f"_npi_{name}",)
+    )  # of np.maximum and its like
     one = register(Op(name, right, {}, doc=doc, internal=internal, aliases=aliases, **shared))
     if commutes:
         return one, one
@@ -489,9 +513,13 @@ def op(
         legacy = {f: here.pop(f) for f in list(here) if f.startswith("nd")}
         if not here or not (nd_params or nd_defaults or nd_rename):
             if not here and (nd_params or nd_defaults or nd_rename):
-                made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+                made, signature = _form(
+                    fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults
+                )
                 if row.get("numbers"):
-                    row.update(_numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **row))
+                    row.update(
+                        _numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **row)
+                    )
                 register(Op(label, made, legacy, signature=signature, **row))
             else:
                 register(Op(label, fn, {**here, **legacy}, **row))
@@ -501,7 +529,9 @@ def op(
         if legacy:
             made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
             if nd_own.get("numbers"):
-                nd_own.update(_numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **nd_own))
+                nd_own.update(
+                    _numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **nd_own)
+                )
             if nd_own.get("shapes"):
                 nd_own["shapes"] = _renamed(nd_own["shapes"], fn, nd_params)
             register(Op(label + "@nd", made, legacy, signature=signature, **nd_own))
@@ -523,11 +553,19 @@ def _divided(row: dict[str, Any], both: bool) -> tuple[dict[str, Any], dict[str,
     else:
         own, nd_own = (cls if cls in methods.split() else None for cls in ("np", "nd"))
     shared = {k: v for k, v in row.items() if k != "order"}
-    nd_row = {**shared, "internal": internal, "aliases": aliases, "methods": nd_own, "nd_order": nd_order}
+    nd_row = {
+        **shared,
+        "internal": internal,
+        "aliases": aliases,
+        "methods": nd_own,
+        "nd_order": nd_order,
+    }
     return {**row, "methods": own}, nd_row
 
 
-def _renamed(shapes: Callable[..., Any], fn: Callable[..., Any], params: str | None) -> Callable[..., Any]:
+def _renamed(
+    shapes: Callable[..., Any], fn: Callable[..., Any], params: str | None
+) -> Callable[..., Any]:
     """The ``shapes`` of a row under nd's names of its arrays."""
     names = dict(zip(inspect.signature(fn).parameters, (params or "").split(), strict=False))
 
@@ -550,7 +588,13 @@ def _numbers_of_form(
 ) -> dict[str, Any]:
     """The columns ``numbers`` and ``check`` of a row under nd's names."""
     names = dict(rename or {})
-    names.update(zip(list(inspect.signature(fn).parameters)[1 if keyed else 0 :], (params or "").split(), strict=False))
+    names.update(
+        zip(
+            list(inspect.signature(fn).parameters)[1 if keyed else 0 :],
+            (params or "").split(),
+            strict=False,
+        )
+    )
     back = {v: k for k, v in names.items()}
 
     def renamed(**values: Any) -> None:
@@ -610,12 +654,17 @@ def unary(
     """
     doc = row.pop("doc", f"Element-wise {name}.")
     low, high = row.get("domain") or (-2.0, 2.0)
-    row.setdefault("samples", [case(f(3, 4, low=low, high=high)), case(f(0, 3)), case(f(low=low, high=high))])
+    row.setdefault(
+        "samples", [case(f(3, 4, low=low, high=high)), case(f(0, 3)), case(f(low=low, high=high))]
+    )
     row.setdefault("ref", getattr(numpy, name, None))
     fronts = _names(np=name if np == "" else np)
     if npx:
         fronts["npx"] = (npx,) if isinstance(npx, str) else tuple(npx)
-    legacy = {**_names(nd=name if nd == "" else nd), **_names(**{"nd.contrib": row.pop("nd_contrib", None)})}
+    legacy = {
+        **_names(nd=name if nd == "" else nd),
+        **_names(**{"nd.contrib": row.pop("nd_contrib", None)}),
+    }
     row.setdefault("methods", "nd np" if "nd" in legacy else None)
     own, nd_own = _divided(row, bool(fronts and legacy))
     if fronts:
@@ -625,7 +674,9 @@ def unary(
     if legacy:
         nd_own.pop("ref", None)
         kept = _named(name, _keeping(fn))
-        register(Op(name + "@nd", kept, legacy, doc=doc, signature=_one_parameter("data"), **nd_own))
+        register(
+            Op(name + "@nd", kept, legacy, doc=doc, signature=_one_parameter("data"), **nd_own)
+        )
 
 
 def _one_parameter(name: str) -> inspect.Signature:
@@ -713,9 +764,21 @@ def binary(
         nd_own.pop("ref", None)
         nd_own.pop("wide", None)
         strict = _strict(name, legacy or fn, compares)
-        beside_number = _numbered(names[0].removeprefix("broadcast_"), commutes, nd_scalar, nd_rscalar)
+        beside_number = _numbered(
+            names[0].removeprefix("broadcast_"), commutes, nd_scalar, nd_rscalar
+        )
         nd_own["amp"] = "widest" if nd_own.get("amp") is None else nd_own["amp"]
-        made = register(Op(name + "@nd", strict, _names(nd=names), legacy=True, doc=doc, **beside_number, **nd_own))
+        made = register(
+            Op(
+                name + "@nd",
+                strict,
+                _names(nd=names),
+                legacy=True,
+                doc=doc,
+                **beside_number,
+                **nd_own,
+            )
+        )
         made.scalars = _beside_numbers(made, strict, None, commutes)
         if equal:
             nd_own["samples"] = [case(f(3, 4), f(3, 4, low=0.5)), case(f(0, 3), f(0, 3))]
@@ -723,10 +786,15 @@ def binary(
             register(Op(equal[0], _equal_shapes(strict), _names(nd=equal), doc=doc, **nd_own))
 
 
-def _numbered(name: str, commutes: bool, right: str | None, left: str | None) -> dict[str, str | None]:
+def _numbered(
+    name: str, commutes: bool, right: str | None, left: str | None
+) -> dict[str, str | None]:
     """The registry's names of a binary row with a number on the right, and on the left."""
     right = right and right.format(name=name)
-    return {"internal_scalar": right, "internal_rscalar": right if commutes else left and left.format(name=name)}
+    return {
+        "internal_scalar": right,
+        "internal_rscalar": right if commutes else left and left.format(name=name),
+    }
 
 
 def _like_lhs(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:

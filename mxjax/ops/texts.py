@@ -11,7 +11,19 @@ from .table import Op, hashable
 
 #: MXNet's numbers of dtypes, which the attribute `__dtype__` of a variable holds.
 DTYPES = (
-    *("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16", "uint32"),
+    *(
+        "float32",
+        "float64",
+        "float16",
+        "uint8",
+        "int32",
+        "int8",
+        "int64",
+        "bool",
+        "int16",
+        "uint16",
+        "uint32",
+    ),
     *("uint64", "bfloat16"),
 )
 _TUPLE = re.compile(r"[\[(](.*)[\])]\Z", re.S)
@@ -56,7 +68,9 @@ def _literal(plain: str) -> Any:
         raise errors.FormatError(f"an attribute that is no literal: {plain[:80]!r}") from None
 
 
-_TEXTS = frozenset({"dtype", "out_dtype", "mode", "layout", "act_type", "pool_type", "ret_typ", "subscripts"})
+_TEXTS = frozenset(
+    {"dtype", "out_dtype", "mode", "layout", "act_type", "pool_type", "ret_typ", "subscripts"}
+)
 _FLAGS = frozenset({
     "keepdims", "is_ascend", "no_bias", "squeeze_axis", "bidirectional", "state_outputs", "count_include_pad", "infer_range",
 })  # fmt: skip
@@ -75,7 +89,9 @@ def parsed(op: Op, key: str, written: str) -> Any:
     Raises:
       FormatError: it is no value of the attribute's kind.
     """
-    if key in _TEXTS or (isinstance(op.attr_defaults.get(key), str) and key not in _WORDS_OR_NUMBERS):
+    if key in _TEXTS or (
+        isinstance(op.attr_defaults.get(key), str) and key not in _WORDS_OR_NUMBERS
+    ):
         value = None if written in ("None", "") else written
         if key in _TEXTS and written.strip("-").isdigit():
             value = value_of(written)
@@ -95,11 +111,15 @@ def fitted(op: Op, key: str, value: Any) -> Any:
         return float(value)
     if type(value) is int and key in _SHAPES:
         return (value,)
-    if type(value) in (int, float) and (isinstance(default, tuple) or (key in _SEVERAL and default is None)):
+    if type(value) in (int, float) and (
+        isinstance(default, tuple) or (key in _SEVERAL and default is None)
+    ):
         return (value,)
     if key in ("dtype", "out_dtype") and isinstance(value, int):
         if not 0 <= value < len(DTYPES):
-            raise errors.FormatError(f"there is no dtype {value}; MXNet's are 0 ... {len(DTYPES) - 1}")
+            raise errors.FormatError(
+                f"there is no dtype {value}; MXNet's are 0 ... {len(DTYPES) - 1}"
+            )
         return DTYPES[value]
     return value
 
@@ -116,5 +136,7 @@ def _of_its_kind(op: Op, key: str, value: Any) -> Any:
     else:
         return value
     if wrong:
-        raise errors.FormatError(f"Invalid Parameter format for {key}: {expected} is expected, got {value!r:.80}")
+        raise errors.FormatError(
+            f"Invalid Parameter format for {key}: {expected} is expected, got {value!r:.80}"
+        )
     return value

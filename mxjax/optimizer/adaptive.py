@@ -90,7 +90,9 @@ class RMSProp(Optimizer):
         return _zeros(weight, 3 if self.centered else 1)
 
     def _pack_state(self, leaves: tuple[Any, ...]) -> Any:
-        return leaves if generation() == 1 else super()._pack_state(leaves)  # MXNet 1's are a tuple, of one too
+        return (
+            leaves if generation() == 1 else super()._pack_state(leaves)
+        )  # MXNet 1's are a tuple, of one too
 
 
 def adagrad_rule(
@@ -130,7 +132,9 @@ class AdaGrad(Optimizer):
             return False
         wd = self._get_wd(index)
         if wd != 0:
-            raise MXNetValueError(f"{type(self).__name__} has no weight decay for row_sparse gradients, got wd={wd}")
+            raise MXNetValueError(
+                f"{type(self).__name__} has no weight decay for row_sparse gradients, got wd={wd}"
+            )
         return True
 
 

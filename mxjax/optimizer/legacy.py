@@ -84,7 +84,9 @@ class LBSGD(Optimizer):
         return ((size / (slope + wd * size + 1e-18)) ** 0.5).clip(0.01, 100)
 
     def step(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
-        cumgrads = vars(self).setdefault("cumgrads", {})  # an optimizer that a file brought back has none
+        cumgrads = vars(self).setdefault(
+            "cumgrads", {}
+        )  # an optimizer that a file brought back has none
         for index, weight, grad, mom in zip(indices, weights, grads, states, strict=True):
             lr, wd = self._get_lr(index), self._get_wd(index)
             self._update_count(index)

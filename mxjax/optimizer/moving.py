@@ -35,11 +35,18 @@ class Moving:
         if values != self.last:
             if self.last is not None:
                 changed = zip(names, values, self.last, strict=True)
-                self.names |= {n for n, now, old in changed if now != old and is_input(n, now) and is_input(n, old)}
+                self.names |= {
+                    n
+                    for n, now, old in changed
+                    if now != old and is_input(n, now) and is_input(n, old)
+                }
             self.last = values
         if not self.names:
             return values
-        return [_MOVES if n in self.names and is_input(n, v) else v for n, v in zip(names, values, strict=True)]
+        return [
+            _MOVES if n in self.names and is_input(n, v) else v
+            for n, v in zip(names, values, strict=True)
+        ]
 
     def divided(
         self, items: Sequence[tuple[str, Any]]

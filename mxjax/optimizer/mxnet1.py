@@ -72,7 +72,15 @@ def _nag_rule(
 ) -> tuple[jax.Array, States]:  # fmt: skip
     """MXNet 1's operator takes the decay of its momentum from the weight that it has just updated."""
     new, after = sgd.nag_rule(
-        weight, grad, states, rescale, lr, wd, momentum=momentum, clip_gradient=clip_gradient, nesterov=nesterov
+        weight,
+        grad,
+        states,
+        rescale,
+        lr,
+        wd,
+        momentum=momentum,
+        clip_gradient=clip_gradient,
+        nesterov=nesterov,
     )
     return new, tuple(mom - lr * wd * (new - weight) for mom in after)
 
@@ -92,7 +100,15 @@ def _adadelta_rule(
 ) -> tuple[jax.Array, States]:  # fmt: skip
     """Without a learning rate."""
     new, (acc_grad, acc_delta) = adaptive.adadelta_rule(
-        weight, grad, states, rescale, 1.0, None, rho=rho, epsilon=epsilon, clip_gradient=clip_gradient
+        weight,
+        grad,
+        states,
+        rescale,
+        1.0,
+        None,
+        rho=rho,
+        epsilon=epsilon,
+        clip_gradient=clip_gradient,
     )
     return new - wd * weight, (acc_grad, acc_delta)
 
@@ -103,7 +119,15 @@ def _dcasgd_rule(
 ) -> tuple[jax.Array, States]:  # fmt: skip
     """What makes up for the delay is worked out of the gradient without the decay."""
     new, (*mom, previous) = sgd.dcasgd_rule(
-        weight, grad, states, rescale, lr, None, momentum=momentum, lamda=lamda, clip_gradient=clip_gradient
+        weight,
+        grad,
+        states,
+        rescale,
+        lr,
+        None,
+        momentum=momentum,
+        lamda=lamda,
+        clip_gradient=clip_gradient,
     )
     decay = lr * wd * weight
     return new - decay, (*[m - decay for m in mom], previous)
@@ -124,21 +148,32 @@ def _rmsprop_rule(
     return jnp.clip(new, -clip_weights, clip_weights) if is_on(clip_weights) else new, (var,)
 
 
-def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any) -> Any:
+def _plain_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any
+) -> Any:
     new = weight + grad * rescale
     return new, (new,)
 
 
 def _update_impl(
-    self: Optimizer, indices: Any, weights: Any, grads: Any, states: Any, multi_precision: bool = False
+    self: Optimizer,
+    indices: Any,
+    weights: Any,
+    grads: Any,
+    states: Any,
+    multi_precision: bool = False,
 ) -> None:
     """The class's own update, which programs' subclasses call."""
-    (Optimizer.update_multi_precision if multi_precision else Optimizer.update)(self, indices, weights, grads, states)
+    (Optimizer.update_multi_precision if multi_precision else Optimizer.update)(
+        self, indices, weights, grads, states
+    )
 
 
 def _plain_steps_are_lazy(self: sgd.NAG, index: Any, weight: Any) -> bool:
     """Without a momentum NAG is `sgd_update`, which leaves rows without a gradient as they are unless told."""
-    return self.lazy_update or (generation() == 1 and not self.momentum and not self.has_master_copy(weight))
+    return self.lazy_update or (
+        generation() == 1 and not self.momentum and not self.has_master_copy(weight)
+    )
 
 
 sgd.NAG.updates_rows = _plain_steps_are_lazy  # type: ignore[assignment, method-assign]

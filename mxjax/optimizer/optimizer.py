@@ -135,7 +135,9 @@ class Optimizer(Shown):
         multi_precision: bool = False, param_dict: dict[Any, Any] | None = None,
         aggregate_num: int | None = None, use_fused_step: bool | None = None,
     ):  # fmt: skip
-        importlib.import_module("optax")  # the rules are put together from it: now, not within the first step
+        importlib.import_module(
+            "optax"
+        )  # the rules are put together from it: now, not within the first step
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None:
@@ -342,8 +344,16 @@ class Optimizer(Shown):
 
     def set_wd_mult(self, args_wd_mult: dict[Any, float]) -> None:
         """Factors on the weight decay by index or, with `param_idx2name`, by name; in MXNet 1 biases begin with 0."""
-        free = [n for n in self.idx2name.values() if generation() == 1 and not n.endswith(("_weight", "_gamma"))]
-        self.wd_mult = {**dict.fromkeys(free, 0.0), **self._from_symbol("__wd_mult__"), **args_wd_mult}
+        free = [
+            n
+            for n in self.idx2name.values()
+            if generation() == 1 and not n.endswith(("_weight", "_gamma"))
+        ]
+        self.wd_mult = {
+            **dict.fromkeys(free, 0.0),
+            **self._from_symbol("__wd_mult__"),
+            **args_wd_mult,
+        }
 
     def _from_symbol(self, key: str) -> dict[str, float]:
         if not self.sym_info:
@@ -506,7 +516,9 @@ class Optimizer(Shown):
             indices, weights, grads, states = [indices], [weights], [grads], [states]
         own = ("update", "fused_step" if self.use_fused_step else "step")
         masters = [self.has_master_copy(w) for w in weights]
-        if not any(masters) or all(getattr(type(self), name) is getattr(Optimizer, name) for name in own):
+        if not any(masters) or all(
+            getattr(type(self), name) is getattr(Optimizer, name) for name in own
+        ):
             self._call_update(indices, weights, grads, states)
             return
         # A class with its own step sees float32 weights, gradients and states.
@@ -557,7 +569,9 @@ class Optimizer(Shown):
             outs = memory.moved(outs, plan.memories)
         store((*weights, *plan.leaves), outs)
 
-    def _plan(self, fixed: tuple[Any, ...], indices: Any, weights: Sequence[Any], states: Sequence[Any]) -> _Plan:
+    def _plan(
+        self, fixed: tuple[Any, ...], indices: Any, weights: Sequence[Any], states: Sequence[Any]
+    ) -> _Plan:
         own = [flatten(state) for state in states]
         pure = self.pure_update(indices, weights, [len(leaves) for leaves in own])
         statics, names = (pure.statics, ()) if self.guard else self._moving.divided(pure.statics)
@@ -583,7 +597,13 @@ class Optimizer(Shown):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "use_fused_step" not in state:  # of MXNet 1
             state = {**vars(type(self)()), **state}
-        self.__dict__ = {**state, "param_dict": {}, "_plans": {}, "_moving": moving.Moving(), "_ahead": {}}
+        self.__dict__ = {
+            **state,
+            "param_dict": {},
+            "_plans": {},
+            "_moving": moving.Moving(),
+            "_ahead": {},
+        }
 
 
 register = Optimizer.register

@@ -81,13 +81,21 @@ def _row(name: str, guards: bool, numbers: tuple[str, ...]) -> Row:
 
 
 def divided(
-    optimizer: Optimizer, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]
+    optimizer: Optimizer,
+    indices: Sequence[Any],
+    weights: Sequence[Any],
+    grads: Sequence[Any],
+    states: Sequence[Any],
 ) -> Lists:
     """Update weights with sparse gradients, or sparse themselves; gives what is left: dense weights and gradients."""
     left: Lists = ([], [], [], [])
     for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
         stored = isinstance(weight, BaseSparseNDArray)
-        if grad.stype == "row_sparse" and _can(optimizer, weight) and optimizer.updates_rows(index, weight):
+        if (
+            grad.stype == "row_sparse"
+            and _can(optimizer, weight)
+            and optimizer.updates_rows(index, weight)
+        ):
             _update(optimizer, index, weight, grad, state)
         elif stored:
             dense = plain(weight)
@@ -115,7 +123,9 @@ def _record(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any
 
     leaves = flatten(state)
     device = weight._aval.device
-    given = counted(optimizer, [index], np.float64 if weight.dtype == np.float64 else np.float32, device)
+    given = counted(
+        optimizer, [index], np.float64 if weight.dtype == np.float64 else np.float32, device
+    )
     guard, items = optimizer.guard, optimizer._static_items()
     optimizer._fixed_statics()
     shared, names = (items, ()) if guard is not None else optimizer._moving.divided(items)
@@ -129,7 +139,13 @@ def _record(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any
     name = f"{type(optimizer).__name__.lower()}_update_rows"
     call = _row(name, guard is not None, optimizer._statics).bind(attrs, varying=names)
     kept = grad._stored.cast(weight.dtype)
-    inputs = [given, *(guard or ()), dense_value(weight), *kept.parts, *[x._value() for x in leaves]]
+    inputs = [
+        given,
+        *(guard or ()),
+        dense_value(weight),
+        *kept.parts,
+        *[x._value() for x in leaves],
+    ]
     inputs += moving.inputs(names, items)
     with rules.not_taped():
         outs = record(call, inputs)

@@ -48,7 +48,11 @@ def whole_or_not(optimizer: Any, weight: Any, update: Callable[[], None]) -> Non
     """Run an update; where it is broken off before its results are stored, nothing was counted either."""
     with_old = _held(weight)
     counts = optimizer._index_update_count
-    mine, counted, schedule = dict(vars(optimizer)), counts.copy(), getattr(optimizer.lr_scheduler, "__dict__", {})
+    mine, counted, schedule = (
+        dict(vars(optimizer)),
+        counts.copy(),
+        getattr(optimizer.lr_scheduler, "__dict__", {}),
+    )
     scheduled = dict(schedule)
     try:
         update()
@@ -104,7 +108,11 @@ def state_shapes(optimizer: Any, struct: Any) -> Any:
     cls = type(optimizer)
     if not cls.__module__.startswith(__package__):
         return jax.eval_shape(optimizer.init, struct)
-    said = [(k, v) for k, v in vars(optimizer).items() if v is None or isinstance(v, (bool, int, float, str))]
+    said = [
+        (k, v)
+        for k, v in vars(optimizer).items()
+        if v is None or isinstance(v, (bool, int, float, str))
+    ]
     key = cls, struct.shape, struct.dtype, tuple(said)
     made = _SHAPES.get(key)
     if made is None:
@@ -222,7 +230,10 @@ def guarded(
         out.extend(numbers(lr, wd, t - skipped))
     packed = jnp.stack([jnp.asarray(x).astype(given.dtype) for x in out])
     made = many(packed, *arrays, rule=rule, statics=statics, layout=layout)
-    return tuple(jnp.where(finite, new, old) for new, old in zip(made, (*arrays[:n], *arrays[2 * n :]), strict=True))
+    return tuple(
+        jnp.where(finite, new, old)
+        for new, old in zip(made, (*arrays[:n], *arrays[2 * n :]), strict=True)
+    )
 
 
 @cache

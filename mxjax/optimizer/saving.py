@@ -77,14 +77,18 @@ def _from_archive(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Op
         raise FormatError("these are not optimizer states: the archive has no header")
     header = json.loads(archive["header"].tobytes())
     _check(header)
-    return _built(header, [_as_dtype(archive[f"a{n}"], d) for n, d in enumerate(header["dtypes"])], optimizer)
+    return _built(
+        header, [_as_dtype(archive[f"a{n}"], d) for n, d in enumerate(header["dtypes"])], optimizer
+    )
 
 
 def _check(header: Any) -> None:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise FormatError("these are not optimizer states: the header says something else")
     if header.get("version") not in (1, 2):
-        raise FormatError(f"these optimizer states are of version {header.get('version')!r}: 1 and 2 are read here")
+        raise FormatError(
+            f"these optimizer states are of version {header.get('version')!r}: 1 and 2 are read here"
+        )
 
 
 def _built(
@@ -147,7 +151,9 @@ def revive(described: dict[str, Any], current: Optimizer) -> Optimizer:
     klass = Optimizer.opt_registry.get(described["class"].lower())
     if klass is None or klass.__name__ != described["class"] or klass is Optax:
         klass = type(current)  # an optax transformation is code, which no file brings back
-    tables = {name: dict(map(tuple, described[name])) for name in ("lr_mult", "wd_mult", "idx2name")}
+    tables = {
+        name: dict(map(tuple, described[name])) for name in ("lr_mult", "wd_mult", "idx2name")
+    }
     counts = {device: dict(map(tuple, pairs)) for device, pairs in described["counts"]} or {0: {}}
     schedule = _revive_schedule(described["lr_scheduler"], current.lr_scheduler)
     attrs = dict(described["attrs"])
@@ -268,7 +274,9 @@ def _from_mxnet(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Opti
 def _has_numpy_shapes(state: Any) -> bool:
     if isinstance(state, (tuple, list)):
         return any(map(_has_numpy_shapes, state))
-    return isinstance(state, _ForeignArray) and bytes(state.handle or b"")[:4] == _MARKS[1].to_bytes(4, "little")
+    return isinstance(state, _ForeignArray) and bytes(state.handle or b"")[:4] == _MARKS[
+        1
+    ].to_bytes(4, "little")
 
 
 def _convert(state: Any) -> Any:

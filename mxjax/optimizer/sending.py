@@ -15,7 +15,9 @@ from mxjax.lr_scheduler import CosineScheduler, PolyScheduler
 from .rules import unworked
 
 
-def numbers_of(optimizer: Any, indices: Sequence[Any], dtype: Any, lrs: Sequence[Any], more: int = 0) -> np.ndarray:
+def numbers_of(
+    optimizer: Any, indices: Sequence[Any], dtype: Any, lrs: Sequence[Any], more: int = 0
+) -> np.ndarray:
     """The vector of `Optimizer.count_updates` at these rates, ``more`` updates from now."""
     counts = optimizer._index_update_count
     numbers = optimizer.numbers if optimizer.guard is None else unworked
@@ -35,7 +37,11 @@ def counted(optimizer: Any, indices: Sequence[Any], dtype: Any, device: Any) -> 
     numbers = optimizer.count_updates(indices, dtype)
     if not ahead.is_far(device):
         # Those of 64 bits have to be put on the device first.
-        return host(numbers, device) if numbers.dtype.itemsize <= 4 else placed(numbers, device, shared=True)
+        return (
+            host(numbers, device)
+            if numbers.dtype.itemsize <= 4
+            else placed(numbers, device, shared=True)
+        )
     steps = device, indices[0], len(indices)
     sender = optimizer._ahead.get(steps)
     if sender is None:

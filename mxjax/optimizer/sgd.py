@@ -83,7 +83,15 @@ def nag_rule(
     momentum: float, clip_gradient: float | None, nesterov: bool,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     return sgd_rule(
-        weight, grad, states, rescale, lr, wd, momentum=momentum, clip_gradient=clip_gradient, nesterov=nesterov
+        weight,
+        grad,
+        states,
+        rescale,
+        lr,
+        wd,
+        momentum=momentum,
+        clip_gradient=clip_gradient,
+        nesterov=nesterov,
     )
 
 

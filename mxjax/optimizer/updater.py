@@ -33,7 +33,9 @@ class Updater(Shown):
         #: Indices of loaded states, which are perhaps on another device than their weight.
         self.unsynced: set[Any] = set()
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
-        self.mesh: Any = None  # a mesh whose data axis cuts the states of weights that it does not cut
+        self.mesh: Any = (
+            None  # a mesh whose data axis cuts the states of weights that it does not cut
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "states_synced" in state:  # of MXNet
@@ -43,7 +45,9 @@ class Updater(Shown):
                     "not tell: write them there with get_states(), and read them by set_states()"
                 )
             self.__init__(state["optimizer"])  # type: ignore[misc]
-            self.states = {k: tuple(s) if isinstance(s, list) else s for k, s in state["states"].items()}
+            self.states = {
+                k: tuple(s) if isinstance(s, list) else s for k, s in state["states"].items()
+            }
             self.unsynced = set(self.states)
         else:
             self.__dict__.update(state)

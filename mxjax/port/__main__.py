@@ -16,16 +16,24 @@ from .check import Found
 
 def main(arguments: list[str]) -> int:
     """Runs one command; the result is the exit status: 0 where nothing is missing, 1 where something is."""
-    asked = argparse.ArgumentParser("python -m mxjax.port", description="what becomes of programs of MXNet")
-    asked.add_argument("--as", dest="version", choices=("1.9", "2.0"), help="the MXNet whose defaults hold")
+    asked = argparse.ArgumentParser(
+        "python -m mxjax.port", description="what becomes of programs of MXNet"
+    )
+    asked.add_argument(
+        "--as", dest="version", choices=("1.9", "2.0"), help="the MXNet whose defaults hold"
+    )
     commands = asked.add_subparsers(dest="command", required=True)
-    reads = commands.add_parser("check", help="read programs, folders of them and notebooks; nothing runs")
+    reads = commands.add_parser(
+        "check", help="read programs, folders of them and notebooks; nothing runs"
+    )
     reads.add_argument("path", nargs="+")
     reads.add_argument("--json", action="store_true", help="all uses, as JSON")
     reads.add_argument("--html", metavar="FILE", help="write a page")
     reads.add_argument("--all", action="store_true", help="what works, too")
     runs = commands.add_parser("run", help="run a program, and explain the first fault")
-    runs.add_argument("--compat", action="store_true", help="give back older names of Python and NumPy")
+    runs.add_argument(
+        "--compat", action="store_true", help="give back older names of Python and NumPy"
+    )
     runs.add_argument("program", nargs=argparse.REMAINDER)
     try:
         given = asked.parse_args(arguments)

@@ -22,10 +22,29 @@ from .older_names import BY_NAME, CALLS, RAGGED
 __all__ = ["Found", "check"]
 
 #: Packages whose names are looked at besides MXNet's.
-_OTHERS = {"numpy", "matplotlib", "IPython", "scipy", "sklearn", "skimage", "PIL", "keras"} | sys.stdlib_module_names
+_OTHERS = {
+    "numpy",
+    "matplotlib",
+    "IPython",
+    "scipy",
+    "sklearn",
+    "skimage",
+    "PIL",
+    "keras",
+} | sys.stdlib_module_names
 #: What an operator takes whatever its signature says.
 _ALWAYS = {"ctx", "device", "dtype", "name", "out", "attr", "axis", "shape"}
-_SKIPPED = {".git", ".hg", ".venv", "venv", "__pycache__", "node_modules", ".ipynb_checkpoints", "build", "dist"}
+_SKIPPED = {
+    ".git",
+    ".hg",
+    ".venv",
+    "venv",
+    "__pycache__",
+    "node_modules",
+    ".ipynb_checkpoints",
+    "build",
+    "dist",
+}
 
 
 class Found(NamedTuple):
@@ -76,7 +95,9 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
         return
     for file in sorted(path.rglob("*")):
-        if file.suffix in (".py", ".ipynb") and not _SKIPPED.intersection(file.relative_to(path).parts):
+        if file.suffix in (".py", ".ipynb") and not _SKIPPED.intersection(
+            file.relative_to(path).parts
+        ):
             yield file
 
 
@@ -123,7 +144,9 @@ class _Reader(ast.NodeVisitor):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._means: dict[str, str] = {}  # what a name of the program stands for: `nn` is mx.gluon.nn
+        self._means: dict[
+            str, str
+        ] = {}  # what a name of the program stands for: `nn` is mx.gluon.nn
         self._found: dict[tuple[int, str, str], Found] = {}
 
     def read(self, tree: ast.AST) -> list[Found]:
@@ -133,15 +156,23 @@ class _Reader(ast.NodeVisitor):
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if (
+                isinstance(node, ast.Assign)
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name)
+            ):
                 what = self._name_of(node.value)
                 if what is not None and isinstance(node.value, ast.Attribute):
                     self._means.setdefault(node.targets[0].id, what)
         self.visit(tree)
         return sorted(self._found.values(), key=lambda f: f.line)
 
-    def _note(self, line: int, name: str, kind: str, verdict: str, note: str = "", see: str = "") -> None:
-        self._found.setdefault((line, name, kind), Found(self._path, line, name, kind, verdict, note, see))
+    def _note(
+        self, line: int, name: str, kind: str, verdict: str, note: str = "", see: str = ""
+    ) -> None:
+        self._found.setdefault(
+            (line, name, kind), Found(self._path, line, name, kind, verdict, note, see)
+        )
 
     # ---- names
 
@@ -149,12 +180,16 @@ class _Reader(ast.NodeVisitor):
         for alias in node.names:
             module = _ours(alias.name)
             if module.split(".")[0] in _OTHERS or module.startswith("mx"):
-                self._means[alias.asname or alias.name.split(".")[0]] = module if alias.asname else module.split(".")[0]
+                self._means[alias.asname or alias.name.split(".")[0]] = (
+                    module if alias.asname else module.split(".")[0]
+                )
                 self._tell(node.lineno, module, "name", module=True)
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         module = _ours(node.module or "")
-        if node.level or not (module.split(".")[0] in _OTHERS or module == "mx" or module.startswith("mx.")):
+        if node.level or not (
+            module.split(".")[0] in _OTHERS or module == "mx" or module.startswith("mx.")
+        ):
             return
         for alias in node.names:
             name = module if alias.name == "*" else f"{module}.{alias.name}"
@@ -200,15 +235,25 @@ class _Reader(ast.NodeVisitor):
                 BY_NAME.get((".".join(parts[: end - 1]), parts[end - 1])) if end > 1 else None
             )
             if older is not None:
-                back = "; --compat gives it back" if older.give is not None or older.module == "imp" else ""
+                back = (
+                    "; --compat gives it back"
+                    if older.give is not None or older.module == "imp"
+                    else ""
+                )
                 package = older.module.split(".")[0]
                 note = f"gone since {'NumPy' if package == 'numpy' else package} {older.gone}"
-                if older.module in sys.stdlib_module_names or not older.name and "." not in older.module:
+                if (
+                    older.module in sys.stdlib_module_names
+                    or not older.name
+                    and "." not in older.module
+                ):
                     note = f"gone since Python {older.gone}"
                 self._note(line, name, "python", "missing", f"{note}: {older.instead}{back}")
                 return
         if parts[0] == "numpy" and not _is_there(name):
-            self._note(line, name, "python", "missing", f"NumPy {_version('numpy')} has no such name")
+            self._note(
+                line, name, "python", "missing", f"NumPy {_version('numpy')} has no such name"
+            )
 
     # ---- what is visited
 
@@ -228,7 +273,9 @@ class _Reader(ast.NodeVisitor):
         if node.name == "hybrid_forward" and len(node.args.args) > 1:
             row = tables.difference("hybrid_forward")
             if row is not None:
-                self._note(node.lineno, "hybrid_forward", "idiom", "differs", _plain(row.cells), row.place)
+                self._note(
+                    node.lineno, "hybrid_forward", "idiom", "differs", _plain(row.cells), row.place
+                )
             before = self._means.get(node.args.args[1].arg)
             self._means[node.args.args[1].arg] = "mx.nd"
             self.generic_visit(node)
@@ -244,14 +291,29 @@ class _Reader(ast.NodeVisitor):
             self._arguments(node, name)
         if name in ("os.getenv", "os.environ.get") and node.args:
             self._setting(node.lineno, node.args[0])
-        if name in ("numpy.array", "numpy.asarray") and node.args and len(node.args) == 1 and not node.keywords:
+        if (
+            name in ("numpy.array", "numpy.asarray")
+            and node.args
+            and len(node.args) == 1
+            and not node.keywords
+        ):
             if _is_ragged(node.args[0]):
                 self._note(node.lineno, name, "python", "missing", RAGGED)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else None
         if method in CALLS and (name is None or name.startswith("numpy.")):
-            binary = name is not None and not any(k.arg == "sep" for k in node.keywords) and len(node.args) < 4
+            binary = (
+                name is not None
+                and not any(k.arg == "sep" for k in node.keywords)
+                and len(node.args) < 4
+            )
             if method != "fromstring" or binary:
-                self._note(node.lineno, f"{'numpy' if name else ''}.{method}", "python", "missing", CALLS[method])
+                self._note(
+                    node.lineno,
+                    f"{'numpy' if name else ''}.{method}",
+                    "python",
+                    "missing",
+                    CALLS[method],
+                )
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
@@ -260,7 +322,11 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _setting(self, line: int, node: ast.AST) -> None:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("MXNET_"):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.startswith("MXNET_")
+        ):
             variable = node.value
             try:
                 row = settings.explain(variable)
@@ -286,7 +352,12 @@ class _Reader(ast.NodeVisitor):
             return
         for keyword in node.keywords:
             word = keyword.arg
-            if word is None or word in taken or word in ("prefix", "params") and inspect.isclass(what):
+            if (
+                word is None
+                or word in taken
+                or word in ("prefix", "params")
+                and inspect.isclass(what)
+            ):
                 continue
             if open_ended and (word in _ALWAYS or word.startswith("_") or _is_symbol(name)):
                 continue
@@ -301,7 +372,9 @@ class _Reader(ast.NodeVisitor):
         kind = registered.get(text.lower())
         row = None if kind is None else tables.difference(kind.__name__)
         if row is not None:
-            self._note(line, f"optimizer {text!r}", "idiom", "differs", _plain(row.cells), row.place)
+            self._note(
+                line, f"optimizer {text!r}", "idiom", "differs", _plain(row.cells), row.place
+            )
 
 
 def _ours(module: str) -> str:
@@ -329,7 +402,11 @@ def _resolved(name: str) -> tuple[Any, bool]:
 
 def _is_operator(name: str, what: Any) -> bool:
     head = name.split(".")
-    return len(head) > 2 and head[1] in ("nd", "ndarray", "sym", "symbol", "np", "npx") and inspect.isfunction(what)
+    return (
+        len(head) > 2
+        and head[1] in ("nd", "ndarray", "sym", "symbol", "np", "npx")
+        and inspect.isfunction(what)
+    )
 
 
 def _is_symbol(name: str) -> bool:

@@ -43,7 +43,9 @@ def give_back() -> None:
 
 def _fill(module: Any, rows: list[Older]) -> None:
     for row in rows:
-        if row.name not in vars(module) and not (row.module == "IPython.core.display" and hasattr(module, row.name)):
+        if row.name not in vars(module) and not (
+            row.module == "IPython.core.display" and hasattr(module, row.name)
+        ):
             assert row.give is not None
             setattr(module, row.name, row.give())
 
@@ -79,7 +81,11 @@ def _ragged(make: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return make(*args, **kwargs)
         except ValueError as error:
-            if "inhomogeneous" not in str(error) or kwargs.get("dtype") is not None or len(args) > 1:
+            if (
+                "inhomogeneous" not in str(error)
+                or kwargs.get("dtype") is not None
+                or len(args) > 1
+            ):
                 raise
             return make(*args, **{**kwargs, "dtype": object})
 
@@ -88,7 +94,9 @@ def _ragged(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fromstring(read: Callable[..., Any]) -> Callable[..., Any]:
-    def fromstring(string: Any, dtype: Any = float, count: int = -1, sep: str = "", **kwargs: Any) -> Any:
+    def fromstring(
+        string: Any, dtype: Any = float, count: int = -1, sep: str = "", **kwargs: Any
+    ) -> Any:
         import numpy
 
         if sep == "":

@@ -120,24 +120,49 @@ _MODULES = {
 }  # fmt: skip
 
 TABLE: tuple[Older, ...] = (
-    *(Older("numpy", name, "1.24", _DTYPES.get(name, python), functools.partial(getattr, builtins, python))
-      for name, python in _PYTHON.items()),
+    *(
+        Older(
+            "numpy",
+            name,
+            "1.24",
+            _DTYPES.get(name, python),
+            functools.partial(getattr, builtins, python),
+        )
+        for name, python in _PYTHON.items()
+    ),
     *(Older("numpy", name, "2.0", f"np.{new}", _numpy(new)) for name, new in _RENAMED.items()),
     Older("numpy", "NINF", "2.0", "-np.inf", lambda: -math.inf),
     Older("numpy", "NZERO", "2.0", "-0.0", lambda: -0.0),
     Older("numpy", "PZERO", "2.0", "0.0", lambda: 0.0),
     Older("numpy", "asscalar", "1.23", "a.item()", _asscalar),
-    Older("numpy", "asfarray", "2.0", "np.asarray(a, dtype=float)", lambda: (
-        lambda a, dtype=float: _numpy("asarray")()(a, dtype=dtype))),
-    Older("numpy", "msort", "2.0", "np.sort(a, axis=0)", lambda: (lambda a: _numpy("sort")()(a, axis=0))),
+    Older(
+        "numpy",
+        "asfarray",
+        "2.0",
+        "np.asarray(a, dtype=float)",
+        lambda: lambda a, dtype=float: _numpy("asarray")()(a, dtype=dtype),
+    ),
+    Older(
+        "numpy", "msort", "2.0", "np.sort(a, axis=0)", lambda: lambda a: _numpy("sort")()(a, axis=0)
+    ),
     Older("numpy", "cast", "2.0", "np.asarray(x, dtype=dtype)"),
     Older("numpy", "find_common_type", "2.0", "np.result_type"),
     Older("numpy", "issubclass_", "2.0", "issubclass"),
     Older("numpy", "set_string_function", "2.0", "np.set_printoptions"),
     Older("numpy", "compat", "2.0", "Python 3's own types"),
-    *(Older("collections", name, "3.10", f"collections.abc.{name}", functools.partial(getattr, collections.abc, name))
-      for name in _ABCS),
-    Older("inspect", "getargspec", "3.11", "inspect.getfullargspec or inspect.signature", _fullargspec),
+    *(
+        Older(
+            "collections",
+            name,
+            "3.10",
+            f"collections.abc.{name}",
+            functools.partial(getattr, collections.abc, name),
+        )
+        for name in _ABCS
+    ),
+    Older(
+        "inspect", "getargspec", "3.11", "inspect.getfullargspec or inspect.signature", _fullargspec
+    ),
     Older("asyncio", "coroutine", "3.11", "async def", _generator_coroutine),
     Older("asyncio", "async", "3.7", "asyncio.ensure_future"),
     Older("time", "clock", "3.8", "time.perf_counter", lambda: time.perf_counter),
@@ -150,18 +175,38 @@ TABLE: tuple[Older, ...] = (
     Older("string", "maketrans", "3.0", "str.maketrans", lambda: str.maketrans),
     Older("sys", "maxint", "3.0", "sys.maxsize", lambda: __import__("sys").maxsize),
     Older("sys", "setdefaultencoding", "3.0", "nothing: texts are Unicode"),
-    Older("configparser", "SafeConfigParser", "3.12", "configparser.ConfigParser",
-          lambda: __import__("configparser").ConfigParser),
+    Older(
+        "configparser",
+        "SafeConfigParser",
+        "3.12",
+        "configparser.ConfigParser",
+        lambda: __import__("configparser").ConfigParser,
+    ),
     Older("locale", "format", "3.12", "locale.format_string"),
     Older("ssl", "wrap_socket", "3.12", "ssl.SSLContext.wrap_socket"),
     Older("unittest", "makeSuite", "3.13", "unittest.TestLoader().loadTestsFromTestCase"),
-    Older("matplotlib.cm", "get_cmap", "3.9", "matplotlib.colormaps[name], or plt.get_cmap", _get_cmap),
+    Older(
+        "matplotlib.cm", "get_cmap", "3.9", "matplotlib.colormaps[name], or plt.get_cmap", _get_cmap
+    ),
     Older("matplotlib.pyplot", "hold", "3.0", "nothing: axes are kept"),
-    Older("IPython.display", "set_matplotlib_formats", "8.24",
-          "matplotlib_inline.backend_inline.set_matplotlib_formats", _matplotlib_formats),
-    *(Older("IPython.core.display", name, "9.0", f"IPython.display.{name}", _display(name))
-      for name in ("display", "HTML", "Image", "clear_output", "SVG", "Javascript")),
-    Older("PIL.Image", "ANTIALIAS", "10.0", "PIL.Image.LANCZOS", lambda: __import__("PIL.Image").Image.LANCZOS),
+    Older(
+        "IPython.display",
+        "set_matplotlib_formats",
+        "8.24",
+        "matplotlib_inline.backend_inline.set_matplotlib_formats",
+        _matplotlib_formats,
+    ),
+    *(
+        Older("IPython.core.display", name, "9.0", f"IPython.display.{name}", _display(name))
+        for name in ("display", "HTML", "Image", "clear_output", "SVG", "Javascript")
+    ),
+    Older(
+        "PIL.Image",
+        "ANTIALIAS",
+        "10.0",
+        "PIL.Image.LANCZOS",
+        lambda: __import__("PIL.Image").Image.LANCZOS,
+    ),
     Older("scipy", "inf", "1.12", "numpy.inf"),
     Older("sklearn.datasets", "load_boston", "1.2", "sklearn.datasets.fetch_california_housing"),
     Older("sklearn.datasets", "fetch_mldata", "0.22", "sklearn.datasets.fetch_openml"),
@@ -178,6 +223,4 @@ CALLS = {
     "newbyteorder": "x.view(x.dtype.newbyteorder(order)); NumPy 2 has no ndarray.newbyteorder()",
     "itemset": "x[index] = value; NumPy 2 has no ndarray.itemset()",
 }
-RAGGED = (
-    "rows of unequal lengths: np.array(rows, dtype=object); NumPy has made no such array by itself since 1.24"
-)
+RAGGED = "rows of unequal lengths: np.array(rows, dtype=object); NumPy has made no such array by itself since 1.24"

@@ -37,14 +37,18 @@ def as_text(found: Sequence[Found], everything: bool = False) -> str:
         if everything or f.verdict != "works":
             cell = f" (cell {f.cell})" if f.cell else ""
             see = f"  [{f.see}]" if f.see else ""
-            lines.append(f"{f.path}:{f.line}{cell}: {f.verdict}: {f.name}{': ' if f.note else ''}{f.note}{see}")
+            lines.append(
+                f"{f.path}:{f.line}{cell}: {f.verdict}: {f.name}{': ' if f.note else ''}{f.note}{see}"
+            )
     return "\n".join([*lines, summary(found)])
 
 
 def as_json(found: Sequence[Found]) -> str:
     """All uses, and how many there are of each kind."""
     counts = Counter(f.verdict for f in found)
-    return json.dumps({"counts": {v: counts[v] for v in _ORDER}, "found": [f._asdict() for f in found]}, indent=2)
+    return json.dumps(
+        {"counts": {v: counts[v] for v in _ORDER}, "found": [f._asdict() for f in found]}, indent=2
+    )
 
 
 def as_html(found: Sequence[Found]) -> str:

@@ -57,7 +57,11 @@ def differences() -> dict[str, Row]:
         spoken = row.names or [name for cell in row.cells[1:] for name in _CODE.findall(cell)]
         for text in spoken:
             name = re.match(r"[\w.]*", text).group().rpartition(".")[2]  # type: ignore[union-attr]
-            if name.isidentifier() and len(name) > 2 and name not in ("prefix", "params", "forward", "body"):
+            if (
+                name.isidentifier()
+                and len(name) > 2
+                and name not in ("prefix", "params", "forward", "body")
+            ):
                 found.setdefault(name, row)
     return found
 

@@ -49,7 +49,9 @@ class BaseConvRNNCell(BaseRNNCell):
         self._of_state: dict[str, Any] = {
             "kernel": h2h_kernel, "stride": (1, 1), "pad": pad, "dilate": h2h_dilate, "layout": conv_layout,
         }  # fmt: skip
-        made = symbol.Convolution(data=symbol.Variable("data"), num_filter=num_hidden, **self._of_input)
+        made = symbol.Convolution(
+            data=symbol.Variable("data"), num_filter=num_hidden, **self._of_input
+        )
         self._state_shape = (0, *made.infer_shape(data=tuple(input_shape))[1][0][1:])
         self._iW = self.params.get("i2h_weight", init=i2h_weight_initializer)
         self._hW = self.params.get("h2h_weight", init=h2h_weight_initializer)
@@ -67,10 +69,20 @@ class BaseConvRNNCell(BaseRNNCell):
     def _conv_forward(self, inputs: Any, states: Sequence[Any], name: str) -> tuple[Any, Any]:
         channels = self._num_hidden * self._num_gates
         i2h = symbol.Convolution(
-            data=inputs, weight=self._iW, bias=self._iB, num_filter=channels, name=f"{name}i2h", **self._of_input
+            data=inputs,
+            weight=self._iW,
+            bias=self._iB,
+            num_filter=channels,
+            name=f"{name}i2h",
+            **self._of_input,
         )
         h2h = symbol.Convolution(
-            data=states[0], weight=self._hW, bias=self._hB, num_filter=channels, name=f"{name}h2h", **self._of_state
+            data=states[0],
+            weight=self._hW,
+            bias=self._hB,
+            num_filter=channels,
+            name=f"{name}h2h",
+            **self._of_state,
         )
         return i2h, h2h
 

@@ -83,10 +83,19 @@ class FusedRNNCell(BaseRNNCell):
             (f"{self._prefix}{direction}{layer}_{group}", length)
             for layer in range(self._num_layers)
             for direction in self._directions
-            for group, length in (("i2h", num_input if layer == 0 else len(self._directions) * size), ("h2h", size))
+            for group, length in (
+                ("i2h", num_input if layer == 0 else len(self._directions) * size),
+                ("h2h", size),
+            )
         ]
-        weights = [(f"{group}{gate}_weight", (size, length)) for group, length in groups for gate in self._gate_names]
-        return weights + [(f"{group}{gate}_bias", (size,)) for group, _ in groups for gate in self._gate_names]
+        weights = [
+            (f"{group}{gate}_weight", (size, length))
+            for group, length in groups
+            for gate in self._gate_names
+        ]
+        return weights + [
+            (f"{group}{gate}_bias", (size,)) for group, _ in groups for gate in self._gate_names
+        ]
 
     def _num_input(self, size: int) -> int:
         """The size of the input from that of the array."""
@@ -103,7 +112,9 @@ class FusedRNNCell(BaseRNNCell):
             args[name] = whole[begin:end].reshape(shape).copy()
             begin = end
         if begin != whole.size:
-            raise MXNetAssertionError(f"Invalid parameters size for FusedRNNCell: {whole.size}, expected {begin}")
+            raise MXNetAssertionError(
+                f"Invalid parameters size for FusedRNNCell: {whole.size}, expected {begin}"
+            )
         return args
 
     def pack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +141,10 @@ class FusedRNNCell(BaseRNNCell):
         if axis not in (0, 1):
             raise MXNetAssertionError(f"Unsupported layout {layout}: NTC or TNC")
         if axis == 1:
-            warnings.warn("NTC layout detected. Consider using TNC for FusedRNNCell for faster speed", stacklevel=2)
+            warnings.warn(
+                "NTC layout detected. Consider using TNC for FusedRNNCell for faster speed",
+                stacklevel=2,
+            )
             inputs = symbol.swapaxes(inputs, dim1=0, dim2=1)
         begin = self.begin_state() if begin_state is None else begin_state
         made = symbol.RNN(
@@ -156,13 +170,17 @@ class FusedRNNCell(BaseRNNCell):
                 return LSTMCell(self._num_hidden, prefix=prefix)
             if self._mode == "gru":
                 return GRUCell(self._num_hidden, prefix=prefix)
-            return RNNCell(self._num_hidden, activation=self._mode.removeprefix("rnn_"), prefix=prefix)
+            return RNNCell(
+                self._num_hidden, activation=self._mode.removeprefix("rnn_"), prefix=prefix
+            )
 
         stack = SequentialRNNCell()
         for layer in range(self._num_layers):
             if self._bidirectional:
                 there, back = (cell(f"{self._prefix}{direction}{layer}_") for direction in "lr")
-                stack.add(BidirectionalCell(there, back, output_prefix=f"{self._prefix}bi_l{layer}_"))
+                stack.add(
+                    BidirectionalCell(there, back, output_prefix=f"{self._prefix}bi_l{layer}_")
+                )
             else:
                 stack.add(cell(f"{self._prefix}l{layer}_"))
             if self._dropout > 0 and layer != self._num_layers - 1:

@@ -46,7 +46,9 @@ def encode_sentences(
         for word in sentence:
             if word not in vocab:
                 if not (new or unknown_token):
-                    raise MXNetAssertionError(f"Unknown token {word}: give unknown_token, or a vocabulary that has it")
+                    raise MXNetAssertionError(
+                        f"Unknown token {word}: give unknown_token, or a vocabulary that has it"
+                    )
                 if number == invalid_label:
                     number += 1
                 if unknown_token:
@@ -86,7 +88,9 @@ class BucketSentenceIter(DataIter):
         super().__init__()
         lengths = [len(sentence) for sentence in sentences]
         if not buckets:
-            buckets = [length for length, count in enumerate(np.bincount(lengths)) if count >= batch_size]
+            buckets = [
+                length for length, count in enumerate(np.bincount(lengths)) if count >= batch_size
+            ]
         buckets.sort()
         rows: list[list[np.ndarray]] = [[] for _ in buckets]
         discarded = 0
@@ -113,7 +117,9 @@ class BucketSentenceIter(DataIter):
         self.layout = layout
         self.major_axis = layout.find("N")
         if self.major_axis not in (0, 1):
-            raise MXNetValueError(f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)")
+            raise MXNetValueError(
+                f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)"
+            )
         self.default_bucket_key = max(self.buckets)
         shape = (batch_size, self.default_bucket_key)
         self.provide_data = [self._describe(data_name, shape)]
@@ -129,7 +135,9 @@ class BucketSentenceIter(DataIter):
         self.reset()
 
     def _describe(self, name: str, shape: Sequence[int]) -> DataDesc:
-        return DataDesc(name, tuple(shape if self.major_axis == 0 else reversed(shape)), layout=self.layout)
+        return DataDesc(
+            name, tuple(shape if self.major_axis == 0 else reversed(shape)), layout=self.layout
+        )
 
     def reset(self) -> None:
         self.curr_idx = 0
@@ -137,7 +145,9 @@ class BucketSentenceIter(DataIter):
         for bucket in self.data:
             np.random.shuffle(bucket)
         self.nddata = [nd.array(bucket, dtype=self.dtype) for bucket in self.data]
-        self.ndlabel = [nd.array(self._next_words(bucket), dtype=self.dtype) for bucket in self.data]
+        self.ndlabel = [
+            nd.array(self._next_words(bucket), dtype=self.dtype) for bucket in self.data
+        ]
 
     def _next_words(self, bucket: np.ndarray) -> np.ndarray:
         label = np.full_like(bucket, self.invalid_label)

@@ -62,7 +62,9 @@ class ZoneoutCell(ModifierCell):
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
         if base_cell._no_steps:
-            raise MXNetAssertionError(f"{type(base_cell).__name__} doesn't support zoneout. {base_cell._no_steps}")
+            raise MXNetAssertionError(
+                f"{type(base_cell).__name__} doesn't support zoneout. {base_cell._no_steps}"
+            )
         super().__init__(base_cell)
         self.zoneout_outputs = zoneout_outputs
         self.zoneout_states = zoneout_states
@@ -83,7 +85,9 @@ class ZoneoutCell(ModifierCell):
             old = symbol.zeros_like(output) if self.prev_output is None else self.prev_output
             output = kept(self.zoneout_outputs, output, old)
         if self.zoneout_states:
-            after = [kept(self.zoneout_states, new, old) for new, old in zip(after, states, strict=True)]
+            after = [
+                kept(self.zoneout_states, new, old) for new, old in zip(after, states, strict=True)
+            ]
         self.prev_output = output
         return output, after
 
@@ -106,7 +110,9 @@ class ResidualCell(ModifierCell):
         self.reset()
         self.base_cell._modified = False
         try:
-            outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)
+            outputs, states = self.base_cell.unroll(
+                length, inputs, begin_state, layout, merge_outputs
+            )
         finally:
             self.base_cell._modified = True
         merged = isinstance(outputs, symbol.Symbol) if merge_outputs is None else merge_outputs

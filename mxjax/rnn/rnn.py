@@ -13,7 +13,12 @@ __all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_rnn_c
 
 
 def rnn_unroll(
-    cell: Any, length: int, inputs: Any = None, begin_state: Any = None, input_prefix: str = "", layout: str = "NTC"
+    cell: Any,
+    length: int,
+    inputs: Any = None,
+    begin_state: Any = None,
+    input_prefix: str = "",
+    layout: str = "NTC",
 ) -> Any:
     """The old form of `cell.unroll`; `input_prefix` names the inputs where none are given."""
     from .. import symbol
@@ -29,7 +34,12 @@ def _all(cells: Any) -> list[Any]:
 
 
 def save_rnn_checkpoint(
-    cells: Any, prefix: str, epoch: int, symbol: Any, arg_params: dict[str, Any], aux_params: dict[str, Any]
+    cells: Any,
+    prefix: str,
+    epoch: int,
+    symbol: Any,
+    arg_params: dict[str, Any],
+    aux_params: dict[str, Any],
 ) -> None:
     """`mx.model.save_checkpoint` with the weights of these cells (one, or a list) gate by gate."""
     for cell in _all(cells):
@@ -37,7 +47,9 @@ def save_rnn_checkpoint(
     save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
 
 
-def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def load_rnn_checkpoint(
+    cells: Any, prefix: str, epoch: int
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """What `save_rnn_checkpoint` wrote, with the weights as these cells have them, fused or not."""
     symbol, arg_params, aux_params = load_checkpoint(prefix, epoch)
     for cell in _all(cells):

@@ -24,7 +24,9 @@ __all__ = [
 ]
 
 
-def _normalize_sequence(length: int | None, inputs: Any, layout: str, merge: bool | None) -> tuple[Any, int]:
+def _normalize_sequence(
+    length: int | None, inputs: Any, layout: str, merge: bool | None
+) -> tuple[Any, int]:
     """A sequence as one symbol (`merge`), as a list of its steps (False), or as it is (None); and the axis of time.
 
     A list has an entry for each step; one symbol has the axes of `layout`.
@@ -167,7 +169,9 @@ class BaseRNNCell:
             return args
         for group in ("i2h", "h2h"):
             for kind in ("weight", "bias"):
-                parts = [args.pop(f"{self._prefix}{group}{gate}_{kind}") for gate in self._gate_names]
+                parts = [
+                    args.pop(f"{self._prefix}{group}{gate}_{kind}") for gate in self._gate_names
+                ]
                 args[f"{self._prefix}{group}_{kind}"] = nd.concatenate(parts)
         return args
 
@@ -231,22 +235,32 @@ class _Dense(BaseRNNCell):
         )
 
 
-def _lstm(gates: Any, state: Any, activation: Any, name: str, axis: int = 1) -> tuple[Any, list[Any]]:
+def _lstm(
+    gates: Any, state: Any, activation: Any, name: str, axis: int = 1
+) -> tuple[Any, list[Any]]:
     """The output and the states of an LSTM from the sums of its gates."""
     parts = symbol.SliceChannel(gates, num_outputs=4, axis=axis, name=f"{name}slice")
     enter, forget, leave = (
         symbol.Activation(parts[place], act_type="sigmoid", name=f"{name}{word}")
         for place, word in ((0, "i"), (1, "f"), (3, "o"))
     )
-    new = symbol.elemwise_add(forget * state, enter * activation(parts[2], name=f"{name}c"), name=f"{name}state")
+    new = symbol.elemwise_add(
+        forget * state, enter * activation(parts[2], name=f"{name}c"), name=f"{name}state"
+    )
     output = symbol.elemwise_mul(leave, activation(new), name=f"{name}out")
     return output, [output, new]
 
 
-def _gru(i2h: Any, h2h: Any, state: Any, activation: Any, name: str, axis: int = 1) -> tuple[Any, list[Any]]:
+def _gru(
+    i2h: Any, h2h: Any, state: Any, activation: Any, name: str, axis: int = 1
+) -> tuple[Any, list[Any]]:
     """The output and the state of a GRU from its products."""
-    i2h_r, i2h_z, i2h_o = symbol.SliceChannel(i2h, num_outputs=3, axis=axis, name=f"{name}_i2h_slice")
-    h2h_r, h2h_z, h2h_o = symbol.SliceChannel(h2h, num_outputs=3, axis=axis, name=f"{name}_h2h_slice")
+    i2h_r, i2h_z, i2h_o = symbol.SliceChannel(
+        i2h, num_outputs=3, axis=axis, name=f"{name}_i2h_slice"
+    )
+    h2h_r, h2h_z, h2h_o = symbol.SliceChannel(
+        h2h, num_outputs=3, axis=axis, name=f"{name}_h2h_slice"
+    )
     reset = symbol.Activation(i2h_r + h2h_r, act_type="sigmoid", name=f"{name}_r_act")
     update = symbol.Activation(i2h_z + h2h_z, act_type="sigmoid", name=f"{name}_z_act")
     new = activation(i2h_o + reset * h2h_o, name=f"{name}_h_act")
@@ -268,7 +282,11 @@ class RNNCell(_Dense):
     """
 
     def __init__(
-        self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_", params: RNNParams | None = None
+        self,
+        num_hidden: int,
+        activation: Any = "tanh",
+        prefix: str = "rnn_",
+        params: RNNParams | None = None,
     ):
         super().__init__(num_hidden, prefix, params)
         self._activation = activation
@@ -296,7 +314,11 @@ class LSTMCell(_Dense):
     _weights_first = True
 
     def __init__(
-        self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0
+        self,
+        num_hidden: int,
+        prefix: str = "lstm_",
+        params: RNNParams | None = None,
+        forget_bias: float = 1.0,
     ):
         super().__init__(num_hidden, prefix, params, init=init.LSTMBias(forget_bias=forget_bias))
 
@@ -344,7 +366,9 @@ class _Container(BaseRNNCell):
     def _take_params(self, cell: Any) -> None:
         if self._override_cell_params:
             if not cell._own_params:
-                raise MXNetAssertionError(f"Either specify params for {type(self).__name__} or child cells, not both.")
+                raise MXNetAssertionError(
+                    f"Either specify params for {type(self).__name__} or child cells, not both."
+                )
             cell.params._params.update(self.params._params)
         self.params._params.update(cell.params._params)
 
@@ -459,7 +483,9 @@ class BidirectionalCell(_Container):
 
     _no_steps = "It has no steps: please add ZoneoutCell to the cells underneath instead."
 
-    def __init__(self, l_cell: Any, r_cell: Any, params: RNNParams | None = None, output_prefix: str = "bi_"):
+    def __init__(
+        self, l_cell: Any, r_cell: Any, params: RNNParams | None = None, output_prefix: str = "bi_"
+    ):
         super().__init__("", params=params)
         self._output_prefix = output_prefix
         self._override_cell_params = params is not None
@@ -485,11 +511,15 @@ class BidirectionalCell(_Container):
         left, right = self._cells
         count = len(left.state_info)
         there, left_states = left.unroll(length, inputs, states[:count], layout, merge_outputs)
-        back, right_states = right.unroll(length, list(reversed(inputs)), states[count:], layout, merge_outputs)
+        back, right_states = right.unroll(
+            length, list(reversed(inputs)), states[count:], layout, merge_outputs
+        )
         if merge_outputs is None:
             merge_outputs = isinstance(there, symbol.Symbol) and isinstance(back, symbol.Symbol)
             if not merge_outputs:
-                there, back = (_normalize_sequence(length, each, layout, False)[0] for each in (there, back))
+                there, back = (
+                    _normalize_sequence(length, each, layout, False)[0] for each in (there, back)
+                )
         states = [left_states, right_states]
         if merge_outputs:
             back = symbol.reverse(back, axis=axis)

@@ -31,10 +31,33 @@ from .rows.allocation import HOST_KEPT
 from .runconfig import RunConfig
 
 __all__ = [
-    "Explanation", "RunConfig", "Scope", "SettingError", "as_json", "backend_is_up", "begin_process", "changed",
-    "child_environment", "current", "describe", "env", "explain", "export", "get", "is_given", "on_change",
-    "options", "reset", "resolve", "rows", "scope", "set", "set_variable",
-    "snapshot", "state", "variable",
+    "Explanation",
+    "RunConfig",
+    "Scope",
+    "SettingError",
+    "as_json",
+    "backend_is_up",
+    "begin_process",
+    "changed",
+    "child_environment",
+    "current",
+    "describe",
+    "env",
+    "explain",
+    "export",
+    "get",
+    "is_given",
+    "on_change",
+    "options",
+    "reset",
+    "resolve",
+    "rows",
+    "scope",
+    "set",
+    "set_variable",
+    "snapshot",
+    "state",
+    "variable",
 ]
 
 _registry = Registry(OPTIONS, os.environ)
@@ -127,8 +150,9 @@ def reset(name: str | None = None) -> None:
     _registry.reset(name)
 
 
-def scope(name: str | Mapping[str, Any] | None = None, value: Any = None, /,
-          **options: Any) -> Scope:
+def scope(
+    name: str | Mapping[str, Any] | None = None, value: Any = None, /, **options: Any
+) -> Scope:
     """Set options for a `with` block, in this thread (or asyncio task) only.
 
     Args:
@@ -291,12 +315,15 @@ def export(**variables: str) -> None:
     """Set environment variables that are no options of mxjax, for a library that reads them when it is imported."""
     for name in variables:
         if name in _registry._names:
-            raise ValueError(f"{name} is an option: settings.set({_registry.canonical(name)!r}, ...)")
+            raise ValueError(
+                f"{name} is an option: settings.set({_registry.canonical(name)!r}, ...)"
+            )
     os.environ.update(variables)
 
 
 def _export(option: Option) -> Callable[[Any], None]:
     """Puts what an option becomes into the environment, where JAX and its libraries read it."""
+
     def act(value: Any) -> None:
         assert option.environment is not None
         for name, text in option.environment(value).items():

@@ -18,7 +18,10 @@ WHEN = {
     "import": "only before mxjax is imported",
 }
 PLATFORMS = ("cpu", "gpu", "tpu")
-_PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin"), "tpu": ("libtpu",)}
+_PLUGINS = {
+    "gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin"),
+    "tpu": ("libtpu",),
+}
 
 
 class OldName(NamedTuple):
@@ -96,15 +99,19 @@ class Explanation(NamedTuple):
         if self.overruled:
             lines.append(f"  stronger than: {', '.join(self.overruled)}")
         if self.unread:
-            lines.append(f"  {', '.join(self.unread)} changed after the import, when it is read: "
-                         "use mx.config.set")
+            lines.append(
+                f"  {', '.join(self.unread)} changed after the import, when it is read: "
+                "use mx.config.set"
+            )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The same lines as a notebook shows them."""
         rows = [line.strip().partition(":")[::2] for line in str(self).split("\n")[2:]]
         head = (f"{self.name} = {shown(self.value)}", f"from {self.source}")
-        return table(head, [("", self.doc), *((name.strip(), said.strip()) for name, said in rows)], left=2)
+        return table(
+            head, [("", self.doc), *((name.strip(), said.strip()) for name, said in rows)], left=2
+        )
 
 
 def shown(value: Any) -> str:
@@ -119,8 +126,11 @@ def platforms_here() -> frozenset[str]:
         return frozenset({"cpu", *("gpu" if name in ("cuda", "rocm") else name for name in found)})
     import importlib.util
 
-    have = [name for name, packages in _PLUGINS.items()
-            if any(importlib.util.find_spec(package) for package in packages)]
+    have = [
+        name
+        for name, packages in _PLUGINS.items()
+        if any(importlib.util.find_spec(package) for package in packages)
+    ]
     return frozenset({"cpu", *have})
 
 
@@ -128,8 +138,10 @@ def becomes(option: Option, value: Any) -> tuple[str, ...]:
     """What a value of the option turns into, platform by platform where they differ."""
     lines = []
     if option.environment is not None:
-        lines += [f"{name}={text}" if text is not None else f"{name} unset"
-                  for name, text in option.environment(value).items()]
+        lines += [
+            f"{name}={text}" if text is not None else f"{name} unset"
+            for name, text in option.environment(value).items()
+        ]
     if option.compiler is not None:
         told = {name: dict(option.compiler(value, name)) for name in option.platforms or PLATFORMS}
         if len({str(options) for options in told.values()}) == 1:
@@ -195,8 +207,10 @@ def as_json(registry: Registry, names: list[str]) -> dict[str, dict[str, Any]]:
     found = {}
     for name in names:
         row = explain(registry, name)._asdict()
-        row["served"] = {old.name: {"fidelity": old.fidelity, "difference": old.difference}
-                         for old in row["served"]}
+        row["served"] = {
+            old.name: {"fidelity": old.fidelity, "difference": old.difference}
+            for old in row["served"]
+        }
         found[name] = {key: _plain(value) for key, value in row.items()}
     return found
 

@@ -56,8 +56,10 @@ class Integer:
 
     @property
     def expected(self) -> str:
-        return f"an integer >= {self.low}" if self.high is None else (
-            f"an integer from {self.low} to {self.high}"
+        return (
+            f"an integer >= {self.low}"
+            if self.high is None
+            else (f"an integer from {self.low} to {self.high}")
         )
 
     def convert(self, raw: object) -> int:
@@ -123,7 +125,8 @@ class Words:
     @property
     def expected(self) -> str:
         return "a list of words with commas between them" + (
-            f": {', '.join(self.words)}" if self.words else "")
+            f": {', '.join(self.words)}" if self.words else ""
+        )
 
     def convert(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str):
@@ -150,7 +153,8 @@ class Fields:
     @property
     def expected(self) -> str:
         return "a dict or a JSON object with " + "; ".join(
-            f"{name}: {kind.expected}" for name, kind in self.kinds.items())
+            f"{name}: {kind.expected}" for name, kind in self.kinds.items()
+        )
 
     def convert(self, raw: object) -> Mapping[str, Any]:
         if isinstance(raw, str):
@@ -161,10 +165,13 @@ class Fields:
             raw = {name.lstrip("_"): value for name, value in vars(raw).items()}
         if not isinstance(raw, Mapping) or not set(raw) <= set(self.kinds):
             raise ValueError
-        return MappingProxyType({
-            name: self.kinds[name].convert(value) for name, value in raw.items()
-            if value is not None
-        })
+        return MappingProxyType(
+            {
+                name: self.kinds[name].convert(value)
+                for name, value in raw.items()
+                if value is not None
+            }
+        )
 
 
 class Bytes:

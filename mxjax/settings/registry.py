@@ -83,8 +83,9 @@ class Registry:
       SettingError: variables hold values that are not allowed; all of them are named at once.
     """
 
-    def __init__(self, rows: Iterable[Option], environ: Mapping[str, str], *,
-                 late: bool = False) -> None:
+    def __init__(
+        self, rows: Iterable[Option], environ: Mapping[str, str], *, late: bool = False
+    ) -> None:
         self.options = {row.name: row for row in rows}
         self.state = State()
         self._environ = environ
@@ -142,7 +143,8 @@ class Registry:
             inside = [option for option in self.options if option.startswith(f"{name}.")]
             if inside:
                 raise MXNetKeyError(
-                    f"{name!r} is no option but a group of them: {', '.join(inside)}") from None
+                    f"{name!r} is no option but a group of them: {', '.join(inside)}"
+                ) from None
             raise MXNetKeyError(
                 f"there is no option {name!r}{did_you_mean(name, self._names)} "
                 "(mx.config.describe() lists them)"
@@ -176,8 +178,9 @@ class Registry:
         return tuple(variable for variable, now, then in pairs if now != then)
 
     # ------------------------------------------------------------------------------ changing
-    def set(self, name: str | Mapping[str, Any] | None = None, value: Any = None, /,
-            **options: Any) -> None:
+    def set(
+        self, name: str | Mapping[str, Any] | None = None, value: Any = None, /, **options: Any
+    ) -> None:
         """Set options for the whole process; see `mxjax.settings.set`."""
         changes = self._changes(name, value, options, "mx.config.set")
         with self._lock:
@@ -205,8 +208,9 @@ class Registry:
                 self._set.pop(option, None)
             self._publish()
 
-    def scope(self, name: str | Mapping[str, Any] | None = None, value: Any = None, /,
-              **options: Any) -> Scope:
+    def scope(
+        self, name: str | Mapping[str, Any] | None = None, value: Any = None, /, **options: Any
+    ) -> Scope:
         """Options for a `with` block; see `mxjax.settings.scope`."""
         changes = self._changes(name, value, options, "mx.config.scope")
         for option in changes:
@@ -233,8 +237,13 @@ class Registry:
         return lambda: listeners.remove(callback)
 
     # ------------------------------------------------------------------------------- private
-    def _changes(self, name: str | Mapping[str, Any] | None, value: Any,
-                 options: Mapping[str, Any], source: str) -> dict[str, Found]:
+    def _changes(
+        self,
+        name: str | Mapping[str, Any] | None,
+        value: Any,
+        options: Mapping[str, Any],
+        source: str,
+    ) -> dict[str, Found]:
         given = dict(options)
         if isinstance(name, Mapping):
             given.update(name)
@@ -294,7 +303,9 @@ class Registry:
         """What the environment says about one option; an empty variable says nothing, unless it is a value."""
         found: list[tuple[Legacy | None, Found]] = []
         legacy: tuple[Legacy | None, ...] = (
-            None, *(old for old in option.legacy if old.is_variable))
+            None,
+            *(old for old in option.legacy if old.is_variable),
+        )
         for old, name, raw in zip(legacy, option.variables, self._texts(option), strict=True):
             if raw is None:
                 continue
@@ -306,8 +317,9 @@ class Registry:
             found.append((old, Found(value, name, raw)))
         return self._one_of(option, found, problems)
 
-    def _one_of(self, option: Option, said: list[tuple[Legacy | None, Found]],
-                problems: list[str]) -> Found | None:
+    def _one_of(
+        self, option: Option, said: list[tuple[Legacy | None, Found]], problems: list[str]
+    ) -> Found | None:
         """What several names of one option say together."""
         if not said:
             return None
@@ -467,8 +479,12 @@ class Scope:
         self._tokens.append(self._registry._enter(self._changes))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._registry._leave(self._tokens.pop())
 
 
@@ -481,8 +497,9 @@ def backend_is_up() -> bool:
     return bool(_jax_private.backends())
 
 
-def _peeking(environ: Mapping[str, str], watched: Mapping[str, tuple[str, ...]]) -> tuple[
-        Callable[[Any], Any], dict[str, tuple[Any, ...]]]:
+def _peeking(
+    environ: Mapping[str, str], watched: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[Any], Any], dict[str, tuple[Any, ...]]]:
     """How to see quickly whether variables have changed, and their keys.
 
     `os.environ` encodes a name and decodes a text at each access, a microsecond; what it keeps them in
@@ -524,8 +541,9 @@ def snapshot(registry: Registry, name: str) -> Callable[[], Any]:
     return read
 
 
-def _refusal(where: str, raw: object, option: Option, legacy: Legacy | None,
-             error: BaseException) -> str:
+def _refusal(
+    where: str, raw: object, option: Option, legacy: Legacy | None, error: BaseException
+) -> str:
     kind = option.kind if legacy is None or legacy.kind is None else legacy.kind
     expected = kind.expected
     words = f"not {expected}" if expected.startswith("one of") else f"expected {expected}"

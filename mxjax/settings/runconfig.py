@@ -116,8 +116,12 @@ class RunConfig(Mapping[str, Any]):
         self._scopes.append(scope)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._scopes.pop().__exit__(kind, error, traceback)
 
     def __getitem__(self, name: str) -> Any:
@@ -134,7 +138,8 @@ class RunConfig(Mapping[str, Any]):
         registry = _registry()
         if name.startswith("__") or name not in registry._names:
             raise MXNetAttributeError(
-                f"RunConfig has no option {name!r}{did_you_mean(name, registry._names)}")
+                f"RunConfig has no option {name!r}{did_you_mean(name, registry._names)}"
+            )
         canonical = registry.canonical(name)
         return self._values.get(canonical, registry.options[canonical].default)
 
@@ -148,12 +153,16 @@ class RunConfig(Mapping[str, Any]):
         return hash(tuple(sorted((name, str(value)) for name, value in self._values.items())))
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{name.replace('.', '_')}={value!r}" for name, value in self._values.items())
+        inner = ", ".join(
+            f"{name.replace('.', '_')}={value!r}" for name, value in self._values.items()
+        )
         return f"RunConfig({inner})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        plain = {name: dict(value) if isinstance(value, Mapping) else value
-                 for name, value in self._values.items()}
+        plain = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in self._values.items()
+        }
         return type(self), (plain,)
 
 

@@ -83,7 +83,9 @@ def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNe
     return _custom(*data, op_type=op_type, **kwargs)
 
 
-def sample_multinomial(data: Any, shape: Any = (), get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Any:
+def sample_multinomial(
+    data: Any, shape: Any = (), get_prob: bool = False, dtype: Any = "int32", **kwargs: Any
+) -> Any:
     """Outcomes drawn from rows of probabilities (what MXNet 1.x calls so).
 
     Args:

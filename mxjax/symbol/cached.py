@@ -45,7 +45,9 @@ class CachedOp:
     array([2., 2.], dtype=float32)
     """
 
-    def __init__(self, sym: Any, flags: Any = (), thread_safe: bool = False, operators: Places | None = None):
+    def __init__(
+        self, sym: Any, flags: Any = (), thread_safe: bool = False, operators: Places | None = None
+    ):
         #: The operators in Python of the nodes: an executor has one for each.
         self.operators = Places() if operators is None else operators
         self._symbol = sym
@@ -59,11 +61,15 @@ class CachedOp:
 
         return optimized(self._symbol)
 
-    def __call__(self, *args: Any, default_device: Any = None, default_ctx: Any = None, out: Any = None) -> Any:
+    def __call__(
+        self, *args: Any, default_device: Any = None, default_ctx: Any = None, out: Any = None
+    ) -> Any:
         arrays = [a for a in args if a is not None]
         made = self.run(arrays, device=default_device or default_ctx)
         if out is not None:
-            for target, array in zip(out if isinstance(out, (list, tuple)) else [out], made, strict=True):
+            for target, array in zip(
+                out if isinstance(out, (list, tuple)) else [out], made, strict=True
+            ):
                 target[:] = array
         return made[0] if len(made) == 1 else made
 
@@ -78,7 +84,12 @@ class CachedOp:
         st = local.st
         if is_recording() or not arrays:
             return self._by_node(arrays, shapes, cls, device)
-        key = (tuple([(a._v or a._value()).aval for a in arrays]), st.training, cls, _key_of(shapes))
+        key = (
+            tuple([(a._v or a._value()).aval for a in arrays]),
+            st.training,
+            cls,
+            _key_of(shapes),
+        )
         program: Any = self._programs.get(key)
         if program is None:
             given = self._entries, self._variables, arrays, shapes, cls, self.operators
@@ -97,7 +108,9 @@ class CachedOp:
             program.fresh = False
         return program(arrays)
 
-    def _by_node(self, arrays: Sequence[NDArray], shapes: Any, cls: Any, device: Any) -> list[NDArray]:
+    def _by_node(
+        self, arrays: Sequence[NDArray], shapes: Any, cls: Any, device: Any
+    ) -> list[NDArray]:
         feed = dict(zip(self._variables, arrays, strict=True))
         return run(self._entries, feed, shapes, cls=cls, device=device, operators=self.operators)
 
@@ -124,12 +137,22 @@ class _Program:
         device = values[0].aval.device
         key = rng.own_stream(device).key
         with recording(_title(entries), device) as rec:
-            symbols = [rec.placeholder(v.aval, n.name) for v, n in zip(values, variables, strict=True)]
+            symbols = [
+                rec.placeholder(v.aval, n.name) for v, n in zip(values, variables, strict=True)
+            ]
             base = rec.placeholder(aval((), "int64", device), "random_count")
             handles = [type(a)._wrap(s) for a, s in zip(arrays, symbols, strict=True)]
             with rng.GraphStream(key, base) as draws:
-                outs = run(entries, dict(zip(variables, handles, strict=True)), shapes, cls=cls, operators=operators)
-            self.states = [k for k, (h, s) in enumerate(zip(handles, symbols, strict=True)) if h._v is not s]
+                outs = run(
+                    entries,
+                    dict(zip(variables, handles, strict=True)),
+                    shapes,
+                    cls=cls,
+                    operators=operators,
+                )
+            self.states = [
+                k for k, (h, s) in enumerate(zip(handles, symbols, strict=True)) if h._v is not s
+            ]
             results = [o._value() for o in outs] + [handles[k]._value() for k in self.states]
             names = [f"{n.outputs()[k]}" for n, k in entries]
             graph: Graph = rec.finish(results, names, {key: "random_key"})

@@ -60,7 +60,9 @@ def _shaped(op: Op, params: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return op.infer_shapes((1, 1, 1, 1), params)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise errors.MXNetError(f"in operator {op.display}: {error}; it takes {signature_text(op)}") from None
+        raise errors.MXNetError(
+            f"in operator {op.display}: {error}; it takes {signature_text(op)}"
+        ) from None
 
 
 def required(op: Op, params: Mapping[str, Any]) -> None:
@@ -92,7 +94,9 @@ def one_entry(symbol: Symbol, what: str) -> Entry:
     return entries[0]
 
 
-def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Symbol:
+def compose(
+    op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Symbol:
     """The symbol of an operator's call. Arrays that are missing become variables, `fc1_weight`."""
     from .symbol import Symbol
 
@@ -115,7 +119,9 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
             users[key] = str(value)
         elif key in attributes.IDLE:
             continue
-        elif not op.attr_params and not cls._is_np:  # MXNet looks at no argument of an operator that has none
+        elif (
+            not op.attr_params and not cls._is_np
+        ):  # MXNet looks at no argument of an operator that has none
             users[key] = str(value)
         else:
             raise errors.MXNetError(
@@ -125,16 +131,28 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     required(op, params)
     symbols = [a for a in arrays.values() if isinstance(a, Symbol)]
     if op.scalars is not None and len(arrays) == 2 and len(symbols) == 1:
-        place, number = next((k, v) for k, v in enumerate(arrays.values()) if isinstance(v, (*_NUMBERS, np.generic)))
-        op, arrays, params = op.scalars[0] if place else op.scalars[1], {"data": symbols[0]}, {"scalar": number}
+        place, number = next(
+            (k, v) for k, v in enumerate(arrays.values()) if isinstance(v, (*_NUMBERS, np.generic))
+        )
+        op, arrays, params = (
+            op.scalars[0] if place else op.scalars[1],
+            {"data": symbols[0]},
+            {"scalar": number},
+        )
         hint += "_scalar" if cls._is_np else "scalar"
     constants = {k: v for k, v in arrays.items() if isinstance(v, _NUMBERS)}
     arrays = {k: v for k, v in arrays.items() if k not in constants}
     title = name.current().get(own.get("name"), hint.lower())
     attrs = attributes.checked(users)
-    names = list(arrays) if op.variadic else [n for n in active(op, params, list(arrays)) if n not in constants]
+    names = (
+        list(arrays)
+        if op.variadic
+        else [n for n in active(op, params, list(arrays)) if n not in constants]
+    )
     inputs = [
-        one_entry(arrays[n], f"Argument {n}") if n in arrays else (_missing(op, title, n, attrs, params), 0)
+        one_entry(arrays[n], f"Argument {n}")
+        if n in arrays
+        else (_missing(op, title, n, attrs, params), 0)
         for n in names
     ]
     node = Node(title, op, params, attrs, inputs, names, constants, is_np=cls._is_np)
@@ -143,10 +161,14 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     return cls._of([(node, k) for k in range(node.count())])
 
 
-def _missing(op: Op, title: str, name: str, attrs: Mapping[str, str], params: Mapping[str, Any]) -> Node:
+def _missing(
+    op: Op, title: str, name: str, attrs: Mapping[str, str], params: Mapping[str, Any]
+) -> Node:
     # As in MXNet it keeps what was said of the operator.
     users = {k: v for k, v in attrs.items() if k.startswith("__")}
-    made = variable(f"{title}_{name}", {**{k: attributes.text(v) for k, v in params.items()}, **users})
+    made = variable(
+        f"{title}_{name}", {**{k: attributes.text(v) for k, v in params.items()}, **users}
+    )
     init = _INIT.get(name) if op.aux else _SLOPE if op.display == "LeakyReLU" else None
     if init is not None:
         made.attrs.setdefault("__init__", init)
@@ -179,7 +201,9 @@ def _sorted(
             if arrays.get(key) is not None:
                 raise errors.MXNetTypeError(f"{op.display} got the argument {key!r} twice")
             arrays[key] = kwargs.pop(key)
-        strange = [k for k, v in kwargs.items() if isinstance(v, symbol) and k not in op.attr_params]
+        strange = [
+            k for k, v in kwargs.items() if isinstance(v, symbol) and k not in op.attr_params
+        ]
         if strange:
             raise errors.MXNetError(
                 f"{op.display} has no input {strange[0]!r}{errors.did_you_mean(strange[0], params)}: it takes "
@@ -187,7 +211,9 @@ def _sorted(
             )
         arrays = {k: _array(op, k, arrays[k], symbol) for k in params if arrays.get(k) is not None}
     if len(rest) > len(op.attr_params):
-        raise errors.MXNetTypeError(f"{op.display} got too many arguments: it takes {signature_text(op)}")
+        raise errors.MXNetTypeError(
+            f"{op.display} got too many arguments: it takes {signature_text(op)}"
+        )
     values = dict(zip(op.attr_params, rest, strict=False))
     twice = values.keys() & kwargs.keys()
     if twice:
@@ -213,13 +239,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def function(op: Op, name: str, cls: type[Symbol], module: str, *, method: bool = False) -> Callable[..., Any]:
+def function(
+    op: Op, name: str, cls: type[Symbol], module: str, *, method: bool = False
+) -> Callable[..., Any]:
     """The symbol function of a row, or a method that is one."""
 
     def symbolic(*args: Any, **kwargs: Any) -> Any:
         return compose(op, cls, name, args, kwargs)
 
-    front = ("sym.np" if cls._is_np else "sym") if method else _FRONTS.sub(lambda m: _SHORT[m[0]], module)
+    front = (
+        ("sym.np" if cls._is_np else "sym")
+        if method
+        else _FRONTS.sub(lambda m: _SHORT[m[0]], module)
+    )
     symbolic.__name__ = symbolic.__qualname__ = name
     symbolic.__module__ = module
     symbolic.__doc__ = help.text(op, name, front, "Symbol", method=method)
@@ -228,7 +260,11 @@ def function(op: Op, name: str, cls: type[Symbol], module: str, *, method: bool 
     return symbolic
 
 
-_SHORT = {"mxjax.symbol": "sym", "mxjax.symbol.numpy": "sym.np", "mxjax.symbol.numpy_extension": "sym.npx"}
+_SHORT = {
+    "mxjax.symbol": "sym",
+    "mxjax.symbol.numpy": "sym.np",
+    "mxjax.symbol.numpy_extension": "sym.npx",
+}
 _FRONTS = re.compile(r"^mxjax\.symbol(\.numpy(_extension)?)?")
 
 
@@ -243,10 +279,14 @@ def _parameters(op: Op, cls: type[Symbol]) -> tuple[list[inspect.Parameter], Any
             params.append(P(n, P.VAR_POSITIONAL, annotation=cls))
         else:
             default = op.attr_defaults.get(n)
-            params.append(P(n, kind, default=default, annotation=help.annotation(op, n, cls, default)))
+            params.append(
+                P(n, kind, default=default, annotation=help.annotation(op, n, cls, default))
+            )
     for n in dict.fromkeys(n for n in (*op.attr_params, *_OWN) if n not in order):
         default = op.attr_defaults.get(n)
-        params.append(P(n, P.KEYWORD_ONLY, default=default, annotation=help.annotation(op, n, cls, default)))
+        params.append(
+            P(n, P.KEYWORD_ONLY, default=default, annotation=help.annotation(op, n, cls, default))
+        )
     return [*params, P("kwargs", P.VAR_KEYWORD)], cls
 
 

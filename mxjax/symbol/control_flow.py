@@ -19,7 +19,9 @@ def _flat(x: Any, what: str) -> list[Any]:
         return list(x) if len(x) > 1 else [x]
     if isinstance(x, (list, tuple)):
         return [s for part in x for s in _flat(part, what)]
-    raise errors.MXNetAssertionError(f"{what} should be a symbol or a nested list of symbols, got {type(x).__name__}")
+    raise errors.MXNetAssertionError(
+        f"{what} should be a symbol or a nested list of symbols, got {type(x).__name__}"
+    )
 
 
 def _like(x: Any, symbols: list[Any]) -> Any:
@@ -43,18 +45,30 @@ def _inputs(symbols: Sequence[Any]) -> list[Any]:
 class _Cut:
     """The graph of a body: what was made since ``start``, on variables for what is from before."""
 
-    def __init__(self, results: Sequence[Any], variables: Sequence[Any], start: int, unused: bool = True):
+    def __init__(
+        self, results: Sequence[Any], variables: Sequence[Any], start: int, unused: bool = True
+    ):
         self._start = start
         self._made: dict[Entry, Entry] = {}
         self._nodes: dict[Node, Node] = {}
-        self.captured: list[tuple[Entry, Node]] = []  # what is from around the body, and the variable for it
+        self.captured: list[
+            tuple[Entry, Node]
+        ] = []  # what is from around the body, and the variable for it
         own = [s._entries[0][0] for s in variables]
         self._own = dict.fromkeys(own)
         entries: list[Entry] = []
         for s in results:
             entry = self._entry(s._entries[0])
             if entry[0].is_variable or entry in entries:  # each result is a node's own
-                entry = Node(name.current().get(None, "identity"), TABLE["copy@nd"], inputs=[entry], names=["data"]), 0
+                entry = (
+                    Node(
+                        name.current().get(None, "identity"),
+                        TABLE["copy@nd"],
+                        inputs=[entry],
+                        names=["data"],
+                    ),
+                    0,
+                )
             entries.append(entry)
         order = [n for n in _walk(entries) if n.is_variable]
         self.graph = Subgraph(entries, [*order, *[n for n in own if n not in order and unused]])
@@ -94,7 +108,12 @@ def _walk(entries: Sequence[Entry]) -> list[Node]:
 
 
 def _node(
-    kind: str, params: dict[str, Any], inputs: Sequence[Entry], graphs: Sequence[Subgraph], count: int, np: bool
+    kind: str,
+    params: dict[str, Any],
+    inputs: Sequence[Entry],
+    graphs: Sequence[Subgraph],
+    count: int,
+    np: bool,
 ) -> Any:
     params = {**params, "num_args": len(inputs) + len(graphs), "num_outputs": count}
     names = [f"data{k}" for k in range(len(inputs))]
@@ -105,7 +124,9 @@ def _node(
     return [cls([(made, k)]) for k in range(count)]
 
 
-def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
+def foreach(
+    body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach"
+) -> tuple[Any, Any]:
     """Run ``body(slice, states)`` over the first axis of data: the outputs, stacked, and the last states.
 
     Args:
@@ -125,9 +146,14 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     start = last_serial()
     ins, begin = _inputs(xs), _inputs(states)
     outs, ends = body(_like(data, list(ins)), _like(init_states, list(begin)))
-    made, after = _flat(outs, "the body's outputs") if not _empty(outs) else [], _flat(ends, "the body's states")
+    made, after = (
+        _flat(outs, "the body's outputs") if not _empty(outs) else [],
+        _flat(ends, "the body's states"),
+    )
     if len(after) != len(states):
-        raise errors.MXNetAssertionError(f"the body gives {len(after)} states, and there are {len(states)} init_states")
+        raise errors.MXNetAssertionError(
+            f"the body gives {len(after)} states, and there are {len(states)} init_states"
+        )
     cut = _Cut([*made, *after], [*ins, *begin], start)
     order = cut.graph.variables
     at = {n: k for k, n in enumerate(order)}
@@ -138,7 +164,9 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
         "num_out_data": len(made),
     }
     inputs = [*[s._entries[0] for s in (*xs, *states)], *[e for e, _ in cut.captured]]
-    results = _node("_foreach", params, inputs, [cut.graph], len(made) + len(after), (xs + states)[0]._is_np)
+    results = _node(
+        "_foreach", params, inputs, [cut.graph], len(made) + len(after), (xs + states)[0]._is_np
+    )
     return (_like(outs, results[: len(made)]) if made else []), _like(ends, results[len(made) :])
 
 
@@ -178,7 +206,9 @@ def while_loop(
     many = isinstance(loop_vars, (list, tuple))
     start = last_serial()
     ins = _inputs(given)
-    held = _Cut(_flat(cond(*_args(loop_vars, ins, many)), "what cond gives"), ins, start, unused=False)
+    held = _Cut(
+        _flat(cond(*_args(loop_vars, ins, many)), "what cond gives"), ins, start, unused=False
+    )
     start = last_serial()
     ins = _inputs(given)
     outs, news = func(*_args(loop_vars, ins, many))
@@ -186,7 +216,9 @@ def while_loop(
     made = _flat(outs, "func's outputs") if not _empty(outs) else []
     after = _flat(news, "func's loop_vars")
     if len(after) != len(given):
-        raise errors.MXNetValueError(f"func gives {len(after)} loop_vars, and there are {len(given)}")
+        raise errors.MXNetValueError(
+            f"func gives {len(after)} loop_vars, and there are {len(given)}"
+        )
     step = _Cut([*made, *after], ins, start)
     entries = [s._entries[0] for s in given]
     inputs: list[Entry] = list(entries)
@@ -198,7 +230,14 @@ def while_loop(
         "max_iterations": int(max_iterations),
         "num_out_data": len(made),
     }
-    results = _node("_while_loop", params, inputs, [held.graph, step.graph], len(made) + len(after), given[0]._is_np)
+    results = _node(
+        "_while_loop",
+        params,
+        inputs,
+        [held.graph, step.graph],
+        len(made) + len(after),
+        given[0]._is_np,
+    )
     return (_like(outs, results[: len(made)]) if made else []), _like(news, results[len(made) :])
 
 
@@ -218,7 +257,11 @@ def _located(cut: _Cut, own: Sequence[Entry], inputs: list[Entry]) -> tuple[int,
 
 
 def cond(
-    pred: Any, then_func: Callable[..., Any], else_func: Callable[..., Any], inputs: Any = None, name: str = "cond"
+    pred: Any,
+    then_func: Callable[..., Any],
+    else_func: Callable[..., Any],
+    inputs: Any = None,
+    name: str = "cond",
 ) -> Any:
     """What ``then_func()`` gives where ``pred`` holds, what ``else_func()`` gives elsewhere.
 
@@ -235,7 +278,9 @@ def cond(
     Raises:
       ValueError: the branches give different numbers of results.
     """
-    given = [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    given = (
+        [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    )
     start = last_serial()
     if callable(pred) and not isinstance(pred, Symbol):
         pred = pred(*given)
@@ -252,5 +297,7 @@ def cond(
     locs = [_located(cut, [], taken) for cut in cuts]
     params = dict(zip(("cond_input_locs", "then_input_locs", "else_input_locs"), locs, strict=True))
     is_np = _flat(shapes[0], "")[0]._is_np
-    results = _node("_cond", params, taken, [c.graph for c in cuts], len(cuts[1].graph.entries), is_np)
+    results = _node(
+        "_cond", params, taken, [c.graph for c in cuts], len(cuts[1].graph.entries), is_np
+    )
     return _like(shapes[0], results)

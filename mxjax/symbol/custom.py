@@ -38,7 +38,10 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
         raise errors.MXNetError(f"custom operator {op_type} takes {', '.join(wanted)}")
     given.update(zip(wanted, data, strict=False))
     inputs = [
-        one_entry(given[n], f"Argument {n}") if n in given else (Node(f"{title}_{n}", attrs=users), 0) for n in wanted
+        one_entry(given[n], f"Argument {n}")
+        if n in given
+        else (Node(f"{title}_{n}", attrs=users), 0)
+        for n in wanted
     ]
     is_np = any(s._is_np for s in given.values())
     node = custom_node(title, params, inputs, users, is_np)
@@ -46,14 +49,20 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
 
 
 def custom_node(
-    title: str, params: Mapping[str, Any], inputs: Sequence[Entry], users: Mapping[str, str], is_np: bool
+    title: str,
+    params: Mapping[str, Any],
+    inputs: Sequence[Entry],
+    users: Mapping[str, str],
+    is_np: bool,
 ) -> Node:
     """The node of a custom operator on these results of nodes, auxiliary states last."""
     prop = prop_of(params)
     states = list(prop.list_auxiliary_states())
     wanted, outs = [*prop.list_arguments(), *states], list(prop.list_outputs())
     if len(inputs) != len(wanted):
-        raise errors.MXNetError(f"custom operator {params['op_type']} takes {', '.join(wanted)}, got {len(inputs)}")
+        raise errors.MXNetError(
+            f"custom operator {params['op_type']} takes {', '.join(wanted)}, got {len(inputs)}"
+        )
     node = Node(
         title, None, dict(params), dict(users), list(inputs), wanted, {"outputs": len(outs)}, registry="Custom",
         is_np=is_np,

@@ -39,7 +39,9 @@ _NAMES_OF_SPLIT = ("_npi_hsplit", "_split_v2", "_npi_split", "_npi_array_split")
 
 def without_casts(entries: Sequence[Entry]) -> list[Entry]:
     """The same results without the casts that automatic mixed precision put in."""
-    if not any(n.op is not None and n.op.display in ("amp_cast", "amp_multicast") for n in walk(entries)):
+    if not any(
+        n.op is not None and n.op.display in ("amp_cast", "amp_multicast") for n in walk(entries)
+    ):
         return list(entries)
     made = copied(entries)
     skipped: dict[Entry, Entry] = {}
@@ -84,12 +86,23 @@ def _said(node: Node) -> list[Entry] | None:
     return None if write is None else write(node)
 
 
-def _node(node: Node, registry: str, attrs: Mapping[str, Any], inputs: Sequence[Entry], mark: str = "") -> Node:
+def _node(
+    node: Node, registry: str, attrs: Mapping[str, Any], inputs: Sequence[Entry], mark: str = ""
+) -> Node:
     texts = {k: attributes.text(v) for k, v in attrs.items()}
     names = [f"arg{k}" for k in range(len(inputs))]
     if node.op is not None and node.op.variadic and not mark:
         texts["num_args"] = str(len(inputs))
-    return Node(node.name + mark, None, texts, node.attrs, inputs, names, registry=registry, is_np=node.is_np)
+    return Node(
+        node.name + mark,
+        None,
+        texts,
+        node.attrs,
+        inputs,
+        names,
+        registry=registry,
+        is_np=node.is_np,
+    )
 
 
 def _one(node: Node, registry: str, attrs: Mapping[str, Any]) -> list[Entry]:
@@ -111,7 +124,12 @@ def _full(node: Node) -> list[Entry] | None:
 def _clip(node: Node) -> list[Entry] | None:
     low, high = (node.params.get(k) for k in ("a_min", "a_max"))
     return _one(
-        node, "clip", {"a_min": float("-inf") if low is None else low, "a_max": float("inf") if high is None else high}
+        node,
+        "clip",
+        {
+            "a_min": float("-inf") if low is None else low,
+            "a_max": float("inf") if high is None else high,
+        },
     )
 
 
@@ -119,12 +137,18 @@ def _like(node: Node) -> list[Entry] | None:
     assert node.op is not None
     number = 0.0 if node.op.name == "zeros_like" else 1.0
     dtype = node.params.get("dtype")
-    return _one(node, "_npi_full_like", {"fill_value": number, **({} if dtype is None else {"dtype": dtype})})
+    return _one(
+        node,
+        "_npi_full_like",
+        {"fill_value": number, **({} if dtype is None else {"dtype": dtype})},
+    )
 
 
 def _identity(node: Node) -> list[Entry] | None:
     dtype = node.params.get("dtype") or "float32"
-    return _one(node, "_npi_eye", {"N": node.params["n"], "M": node.params["n"], "k": 0, "dtype": dtype})
+    return _one(
+        node, "_npi_eye", {"N": node.params["n"], "M": node.params["n"], "k": 0, "dtype": dtype}
+    )
 
 
 def _flipped(node: Node) -> list[Entry] | None:
@@ -134,7 +158,9 @@ def _flipped(node: Node) -> list[Entry] | None:
 
 def _append(node: Node) -> list[Entry] | None:
     axis = node.params.get("axis")
-    return None if axis is None else _one(node, "Concat", {"dim": axis, "num_args": len(node.inputs)})
+    return (
+        None if axis is None else _one(node, "Concat", {"dim": axis, "num_args": len(node.inputs)})
+    )
 
 
 def _average(node: Node) -> list[Entry] | None:
@@ -147,13 +173,21 @@ def _ravel(node: Node) -> list[Entry] | None:
 
 def _argsort(node: Node) -> list[Entry] | None:
     params = node.params
-    attrs = {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False), "dtype": "int64"}
+    attrs = {
+        "axis": params.get("axis", -1),
+        "is_ascend": not params.get("descending", False),
+        "dtype": "int64",
+    }
     return _one(node, "argsort", attrs)
 
 
 def _sort(node: Node) -> list[Entry] | None:
     params = node.params
-    return _one(node, "sort", {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False)})
+    return _one(
+        node,
+        "sort",
+        {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False)},
+    )
 
 
 _SPLIT_AXES = {"vsplit": 0, "dsplit": 2}
@@ -171,7 +205,11 @@ def _split(node: Node) -> list[Entry] | None:
 
 def _hsplit(node: Node) -> list[Entry] | None:
     places = node.params["indices_or_sections"]
-    said = {"indices": (), "sections": places} if isinstance(places, int) else {"indices": (0, *places), "sections": 0}
+    said = (
+        {"indices": (), "sections": places}
+        if isinstance(places, int)
+        else {"indices": (0, *places), "sections": 0}
+    )
     return _one(node, "_npi_hsplit", {**said, "axis": 1})
 
 
@@ -206,19 +244,29 @@ def _drawn(node: Node) -> list[Entry] | None:
     """A random operator's numbers as attributes of the same names."""
     op = node.op
     assert op is not None
-    numbers = {n: op.defaults[n] for n in op.array_params if n in op.defaults and op.defaults[n] is not None}
+    numbers = {
+        n: op.defaults[n]
+        for n in op.array_params
+        if n in op.defaults and op.defaults[n] is not None
+    }
     attrs = {**numbers, **node.params, **node.constants}
     for name in node.names:
         attrs[name] = None
     return _one(
-        node, op.internal or op.name, {k: v for k, v in attrs.items() if v is not None or k in ("size", *node.names)}
+        node,
+        op.internal or op.name,
+        {k: v for k, v in attrs.items() if v is not None or k in ("size", *node.names)},
     )
 
 
 def _index(node: Node) -> list[Entry] | None:
     """A basic index as a slice, with axes taken away and put in."""
     key = node.params["key"]
-    if Ellipsis in key or any(not (k is None or isinstance(k, (int, Slice))) for k in key) or len(node.inputs) > 1:
+    if (
+        Ellipsis in key
+        or any(not (k is None or isinstance(k, (int, Slice))) for k in key)
+        or len(node.inputs) > 1
+    ):
         return None
     begin: list[int | None] = []
     end: list[int | None] = []
@@ -242,7 +290,16 @@ def _index(node: Node) -> list[Entry] | None:
             shown += 1
     at = node.inputs[0]
     if begin:
-        at = _node(node, "slice", {"begin": tuple(begin), "end": tuple(end), "step": tuple(step)}, [at], "_part"), 0
+        at = (
+            _node(
+                node,
+                "slice",
+                {"begin": tuple(begin), "end": tuple(end), "step": tuple(step)},
+                [at],
+                "_part",
+            ),
+            0,
+        )
     if gone:
         at = _node(node, "_npi_squeeze", {"axis": tuple(gone)}, [at], "_squeezed"), 0
     for k, axis in enumerate(fresh):
@@ -255,13 +312,19 @@ def _taken(node: Node) -> list[Entry] | None:
     key = tuple(k for k in node.params["key"] if k is not Ellipsis)
     whole = Slice(None, None, None)
     arrays = [k for k, part in enumerate(key) if part == ARRAY]
-    if any(part != ARRAY and part != whole for part in key) or not arrays or Ellipsis in node.params["key"][:-1]:
+    if (
+        any(part != ARRAY and part != whole for part in key)
+        or not arrays
+        or Ellipsis in node.params["key"][:-1]
+    ):
         return None
     if len(arrays) == 1:
         return _one(node, "take", {"axis": arrays[0], "mode": "wrap"})
     if arrays != list(range(len(arrays))):
         return None
-    indices = _node(node, "stack", {"axis": 0, "num_args": len(arrays)}, node.inputs[1:], "_indices")
+    indices = _node(
+        node, "stack", {"axis": 0, "num_args": len(arrays)}, node.inputs[1:], "_indices"
+    )
     return [(_node(node, "gather_nd", {}, [node.inputs[0], (indices, 0)], "_gathered"), 0)]
 
 
@@ -320,7 +383,12 @@ def open_begin_states(entries: Sequence[Entry]) -> None:
             continue
         for name, (made, _) in zip(node.names, node.inputs, strict=True):
             shape = made.params.get("shape")
-            if name in ("state", "state_cell") and made.op is not None and not made.inputs and isinstance(shape, tuple):
+            if (
+                name in ("state", "state_cell")
+                and made.op is not None
+                and not made.inputs
+                and isinstance(shape, tuple)
+            ):
                 if len(shape) == 3:
                     made.open = (1,)
 
@@ -355,7 +423,10 @@ def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] 
         given = {"_npi_where_lscalar": {"x": "scalar"}, "_npi_where_rscalar": {"y": "scalar"}}.get(
             registry, {"x": "x", "y": "y"}
         )
-        return "where", {**rest, **{f"__constant_{k}__": attrs.get(v, "0") for k, v in given.items()}}
+        return "where", {
+            **rest,
+            **{f"__constant_{k}__": attrs.get(v, "0") for k, v in given.items()},
+        }
     op = by_internal(registry)
     if op is not None and op.keyed and registry.startswith("_npi_") and op.array_params:
         numbers = {k: v for k, v in attrs.items() if k in op.array_params and v not in ("None", "")}

@@ -49,7 +49,9 @@ def _graph(entries: Sequence[Entry], variables: Sequence[Node] = ()) -> dict[str
         attrs = {**_params(node), **node.attrs}
         if attrs:
             written["attrs"] = dict(sorted(attrs.items()))
-        written["inputs"] = [[number[n], k, int(at in states)] for at, (n, k) in enumerate(node.inputs)]
+        written["inputs"] = [
+            [number[n], k, int(at in states)] for at, (n, k) in enumerate(node.inputs)
+        ]
         if node.subgraphs:
             written["subgraphs"] = [_graph(sub.entries, sub.variables) for sub in node.subgraphs]
         rows.append(written)
@@ -73,7 +75,11 @@ def _operator(node: Node) -> str:
 
 def _same(op: Op, other: Op | None) -> bool:
     """Whether a file's reader, who takes the other row for the name, computes the same."""
-    if other is None or len(op.array_params) != len(other.array_params) or op.variadic != other.variadic:
+    if (
+        other is None
+        or len(op.array_params) != len(other.array_params)
+        or op.variadic != other.variadic
+    ):
         return False
     return op is other or _stem(op) == _stem(other) or op.name in dialect.EQUAL
 
@@ -139,7 +145,9 @@ def from_json(json_str: Any) -> Any:
       FormatError: the text is damaged or no symbol's.
     """
     if not isinstance(json_str, (str, bytes, bytearray)):
-        raise errors.MXNetTypeError(f"fromjson required json_str to be string, got {type(json_str).__name__}")
+        raise errors.MXNetTypeError(
+            f"fromjson required json_str to be string, got {type(json_str).__name__}"
+        )
     with errors.parsing("a symbol's text"):
         return Symbol(_read(json.loads(json_str), 0).entries)
 
@@ -162,7 +170,9 @@ def _read(found: Any, depth: int) -> Subgraph:
         raise errors.FormatError("a symbol without results")
     for node, k in entries:
         if k >= node.count():
-            raise errors.FormatError(f"the node {node.name!r} has {node.count()} results, output {k} is asked for")
+            raise errors.FormatError(
+                f"the node {node.name!r} has {node.count()} results, output {k} is asked for"
+            )
     dialect.open_begin_states(entries)
     upgrade.spread_attributes(entries, version)
     return Subgraph(entries, [n for n in nodes if n.is_variable])
@@ -190,7 +200,11 @@ def _entries(said: Any, nodes: Sequence[Node], what: str) -> list[Entry]:
 
 
 def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Node:
-    if not isinstance(said, dict) or not isinstance(said.get("op"), str) or not isinstance(said.get("name"), str):
+    if (
+        not isinstance(said, dict)
+        or not isinstance(said.get("op"), str)
+        or not isinstance(said.get("name"), str)
+    ):
         raise errors.FormatError(f"node {k} has no operator or no name")
     name, registry = said["name"], said["op"]
     if not registry:
@@ -201,7 +215,9 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
         if given is None:
             continue
         if not isinstance(given, dict) or any(isinstance(v, (dict, list)) for v in given.values()):
-            raise errors.FormatError(f"node {k} ({name!r}): its attributes are no dictionary of texts")
+            raise errors.FormatError(
+                f"node {k} ({name!r}): its attributes are no dictionary of texts"
+            )
         attrs.update({a: str(v) for a, v in given.items()})
     inputs = _entries(said.get("inputs", []), nodes, f"the inputs of node {k} ({name!r})")
     for node, at in inputs:
@@ -222,10 +238,19 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
     if op is None or not op.operator and not registry.startswith(OURS):
         return _without_row(name, registry, attrs, inputs, said.get("subgraphs"), depth)
     try:
-        return _known(name, registry, op, upgrade.attributes_of(registry, attrs, version), inputs, version)
+        return _known(
+            name, registry, op, upgrade.attributes_of(registry, attrs, version), inputs, version
+        )
     except errors.FormatError as error:
         raise errors.FormatError(f"node {k} ({name!r}, {registry}): {error}") from None
-    except (errors.MXNetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        errors.MXNetError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise errors.FormatError(
             f"node {k} ({name!r}, {registry}) has attributes that it cannot have: {error}"
         ) from None
@@ -238,7 +263,16 @@ def _without_row(
     plain = special.ALIASES.get(registry, registry)
     users = {k: attrs.pop(k) for k in [*attrs] if k.startswith("__")}
     names = [f"arg{at}" for at in range(len(inputs))]
-    made = Node(name, None, attrs, users, inputs, names, registry=plain, is_np=registry.startswith(("_npi_", "_npx_")))
+    made = Node(
+        name,
+        None,
+        attrs,
+        users,
+        inputs,
+        names,
+        registry=plain,
+        is_np=registry.startswith(("_npi_", "_npx_")),
+    )
     if plain in LOOPS:
         if not isinstance(subgraphs, list) or len(subgraphs) != LOOPS[plain]:
             raise errors.FormatError(f"{registry} {name!r} has {LOOPS[plain]} graphs inside")
@@ -250,7 +284,9 @@ def _without_row(
         try:
             return custom_node(name, attrs, inputs, users, made.is_np)
         except Exception as error:
-            raise errors.FormatError(f"the custom operator {name!r} ({attrs['op_type']}): {error}") from error
+            raise errors.FormatError(
+                f"the custom operator {name!r} ({attrs['op_type']}): {error}"
+            ) from error
     return made
 
 
@@ -262,14 +298,24 @@ def _check_loop(node: Node) -> None:
     for sub, key in zip(node.subgraphs, wanted, strict=False):
         at = special.places(node, f"{key}_locs")
         if len(at) != len(sub.variables) or any(k >= len(node.inputs) for k in at):
-            raise errors.FormatError(f"{node.name!r}: {key}_locs do not fit {len(sub.variables)} variables")
+            raise errors.FormatError(
+                f"{node.name!r}: {key}_locs do not fit {len(sub.variables)} variables"
+            )
     first = node.subgraphs[0]
     if node.registry == "_foreach":
-        at = tuple(k for key in ("in_data", "in_state", "remain") for k in special.places(node, f"{key}_locs"))
+        at = tuple(
+            k
+            for key in ("in_data", "in_state", "remain")
+            for k in special.places(node, f"{key}_locs")
+        )
         if sorted(at) != list(range(len(first.variables))) or len(at) != len(node.inputs):
-            raise errors.FormatError(f"{node.name!r}: its positions do not fit {len(first.variables)} variables")
+            raise errors.FormatError(
+                f"{node.name!r}: its positions do not fit {len(first.variables)} variables"
+            )
     last = node.subgraphs[-1]
-    outs = special.value(node, "num_out_data", len(last.entries) if node.registry == "_cond" else None)
+    outs = special.value(
+        node, "num_out_data", len(last.entries) if node.registry == "_cond" else None
+    )
     ok = type(outs) is int and 0 <= outs <= len(last.entries)
     if node.registry == "_while_loop":
         at = special.places(node, "func_var_locs")
@@ -283,7 +329,9 @@ def _check_loop(node: Node) -> None:
     node.constants["outputs"] = len(last.entries)
 
 
-def _known(name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list[Entry], version: int) -> Node:
+def _known(
+    name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list[Entry], version: int
+) -> Node:
     constants = {
         key[len("__constant_") : -2]: value_of(attrs.pop(key))
         for key in [*attrs] if key.startswith("__constant_")
@@ -302,10 +350,14 @@ def _known(name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list
         if len(inputs) > len(names):
             raise errors.FormatError(f"{len(inputs)} inputs; it takes {', '.join(names)}")
         names = names[: len(inputs)]
-        missing = [n for n in op.array_params if n not in (*names, *constants) and n not in op.defaults]
+        missing = [
+            n for n in op.array_params if n not in (*names, *constants) and n not in op.defaults
+        ]
         if missing:
             raise errors.FormatError(f"no input for {', '.join(missing)}")
-    is_np = registry.startswith(("_npi_", "_npx_", "_np_")) or bool(registry.startswith(OURS) and "@nd" not in op.name)
+    is_np = registry.startswith(("_npi_", "_npx_", "_np_")) or bool(
+        registry.startswith(OURS) and "@nd" not in op.name
+    )
     node = Node(name, op, params, users, inputs, names, constants, is_np=is_np)
     count = node.count()
     if type(count) is not int or not 1 <= count <= _MOST_OUTPUTS:

@@ -120,7 +120,9 @@ def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Any:
     Returns:
       ndarray or Symbol: of this shape, in `dtype` or that of the number.
     """
-    return _made("full@nd", "_full", shape=shape, val=float(val), dtype=dtype or "float32", **kwargs)
+    return _made(
+        "full@nd", "_full", shape=shape, val=float(val), dtype=dtype or "float32", **kwargs
+    )
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: N803  (MXNet's name)
@@ -168,7 +170,12 @@ def arange(
 
 
 def linspace(
-    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool = True,
+    name: str | None = None,
+    dtype: Any = None,
 ) -> Any:
     """``num`` evenly spaced numbers.
 
@@ -184,5 +191,12 @@ def linspace(
       ndarray or Symbol: `num` numbers; with `retstep` a pair with their distance.
     """
     return _made(
-        "linspace", "_linspace", start=start, stop=stop, num=num, endpoint=endpoint, name=name, dtype=dtype or "float32"
+        "linspace",
+        "_linspace",
+        start=start,
+        stop=stop,
+        num=num,
+        endpoint=endpoint,
+        name=name,
+        dtype=dtype or "float32",
     )

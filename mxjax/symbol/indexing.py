@@ -40,6 +40,12 @@ def part_of(symbol: Any, key: Any) -> Any:
     title = names.current().get(None, "slice")
     inputs = [one_entry(symbol, "x"), *arrays]
     node = Node(
-        title, op, {"key": tuple(written)}, {}, inputs, ["x", *[f"index{k}" for k in range(len(arrays))]], is_np=True
+        title,
+        op,
+        {"key": tuple(written)},
+        {},
+        inputs,
+        ["x", *[f"index{k}" for k in range(len(arrays))]],
+        is_np=True,
     )
     return symbol._of([(node, 0)])

@@ -35,7 +35,9 @@ class Conflict(Exception):
 
 
 def _text(shape: Partial) -> str:
-    return "?" if shape is None else "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"
+    return (
+        "?" if shape is None else "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"
+    )
 
 
 def unified(one: Partial, other: Partial) -> Partial:
@@ -78,7 +80,9 @@ class Inference:
     ``types`` are the dtypes of variables, for operators that look at them.
     """
 
-    def __init__(self, nodes: Sequence[Node], given: dict[str, Partial], types: dict[Node, Any] | None = None):
+    def __init__(
+        self, nodes: Sequence[Node], given: dict[str, Partial], types: dict[Node, Any] | None = None
+    ):
         self.nodes = nodes
         self.types: dict[tuple[Node, int], Any] = {}
         for n, t in (complete(nodes, {}) if types is None else types).items():
@@ -111,7 +115,9 @@ class Inference:
             self._spread()
 
     def _spread(self) -> None:
-        calls = [n for n in self.nodes if n.op is not None or (n.registry and _special(n) is not None)]
+        calls = [
+            n for n in self.nodes if n.op is not None or (n.registry and _special(n) is not None)
+        ]
         for _ in range(len(calls) + 2):
             self._changed = False
             for node in calls:
@@ -174,11 +180,15 @@ class Inference:
         found = []
         for number in _TRIED[:1] if known(first) else _TRIED[:2]:
             try:
-                found.append(op.infer_shapes(tuple([number if n is None else n for n in first]), node.params))
+                found.append(
+                    op.infer_shapes(tuple([number if n is None else n for n in first]), node.params)
+                )
             except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
                 return
         for name, shape in found[0].items():
-            if name in node.names or (type(name) is int and name < len(ins)):  # rows of any number of arrays count them
+            if name in node.names or (
+                type(name) is int and name < len(ins)
+            ):  # rows of any number of arrays count them
                 k = name if type(name) is int else node.names.index(name)
                 if _holds_as_much(ins[k], shape):
                     continue  # labels (n, 1) beside data (n,): the row decides
@@ -199,10 +209,27 @@ class Inference:
         else:
             tried = [self._shapes(node, _filled(ins, [number] * 9)) for number in _TRIED[:2]]
             one, other = tried
-            made = None if one is None or other is None else [_common(pair) for pair in zip(one, other, strict=True)]
-            if made and node.op is not None and node.op.display in ("slice", "slice_axis") and ins[0] and made[0]:
+            made = (
+                None
+                if one is None or other is None
+                else [_common(pair) for pair in zip(one, other, strict=True)]
+            )
+            if (
+                made
+                and node.op is not None
+                and node.op.display in ("slice", "slice_axis")
+                and ins[0]
+                and made[0]
+            ):
                 # Of a length that is not known MXNet knows no part: it may be shorter than the slice.
-                made = [tuple([n if whole is not None else None for n, whole in zip(made[0], ins[0], strict=True)])]
+                made = [
+                    tuple(
+                        [
+                            n if whole is not None else None
+                            for n, whole in zip(made[0], ins[0], strict=True)
+                        ]
+                    )
+                ]
         for k, shape in enumerate(made or ()):
             if k < len(self.found[node]):
                 self._set(node, k, shape)
@@ -228,7 +255,9 @@ class Inference:
             return [None] * len(shapes)
         hidden = _unsettled(node)
         return (
-            [tuple([None if k in hidden else n for k, n in enumerate(s)]) for s in shapes] if hidden else list(shapes)
+            [tuple([None if k in hidden else n for k, n in enumerate(s)]) for s in shapes]
+            if hidden
+            else list(shapes)
         )
 
     # ---- what follows from what comes out ----------------------------------------------------------------
@@ -248,12 +277,17 @@ class Inference:
             if self._shapes(node, [tried]) == [tried]:
                 self._set(*node.inputs[0], outs[0])
             return
-        if any(s is None for s in ins) or not any(n is not None for s in outs if s is not None for n in s):
+        if any(s is None for s in ins) or not any(
+            n is not None for s in outs if s is not None for n in s
+        ):
             return
         for k, shape in enumerate(self._solved(node, ins, outs)):
             self._set(*node.inputs[k], shape)
         if op.display in _KEEPS_SIZE and known(outs[0]):
-            self._set(*node.inputs[0], self._of_size(node, self.found[node.inputs[0][0]][node.inputs[0][1]], outs[0]))
+            self._set(
+                *node.inputs[0],
+                self._of_size(node, self.found[node.inputs[0][0]][node.inputs[0][1]], outs[0]),
+            )
 
     def _of_size(self, node: Node, given: Partial, out: Partial) -> Partial:
         """What comes in with its only unknown length such that it has as many elements as what comes out."""
@@ -264,7 +298,9 @@ class Inference:
         tried = tuple([length if n is None else n for n in given])
         return tried if self._shapes(node, [tried]) == [out] else given
 
-    def _solved(self, node: Node, ins: Sequence[Partial], outs: Sequence[Partial]) -> Sequence[Partial]:
+    def _solved(
+        self, node: Node, ins: Sequence[Partial], outs: Sequence[Partial]
+    ) -> Sequence[Partial]:
         """Lengths of what comes in that follow from those of what comes out."""
         places = [(k, d) for k, s in enumerate(ins) for d, n in enumerate(s or ()) if n is None]
         if len(places) > 8:
@@ -282,12 +318,18 @@ class Inference:
             alone, tied = [], places  # the first weights of both directions are of one width
         groups = [[p] for p in alone] + ([tied] if tied else [])
         solution: dict[tuple[int, int], int] = {}
-        wanted = [n for s, b in zip(outs, base, strict=True) for n in (s if s is not None else [None] * len(b))]
+        wanted = [
+            n
+            for s, b in zip(outs, base, strict=True)
+            for n in (s if s is not None else [None] * len(b))
+        ]
         flat = [n for s in base for n in s]
         for group in groups:
             steps = []
             for number in _TRIED[1:]:
-                moved = self._lengths(node, ins, {**dict.fromkeys(places, _TRIED[0]), **dict.fromkeys(group, number)})
+                moved = self._lengths(
+                    node, ins, {**dict.fromkeys(places, _TRIED[0]), **dict.fromkeys(group, number)}
+                )
                 if moved is None or [len(s) for s in moved] != [len(s) for s in base]:
                     break
                 steps.append([n for s in moved for n in s])
@@ -300,14 +342,18 @@ class Inference:
             if len(found) == 1:
                 solution.update(dict.fromkeys(group, found.pop()))
         return [
-            s if s is None else tuple([solution.get((k, d)) if n is None else n for d, n in enumerate(s)])
+            s
+            if s is None
+            else tuple([solution.get((k, d)) if n is None else n for d, n in enumerate(s)])
             for k, s in enumerate(ins)
         ]
 
     def _lengths(
         self, node: Node, ins: Sequence[Partial], at: dict[tuple[int, int], int]
     ) -> list[tuple[int, ...]] | None:
-        full = [tuple([at.get((k, d), n) for d, n in enumerate(s or ())]) for k, s in enumerate(ins)]
+        full = [
+            tuple([at.get((k, d), n) for d, n in enumerate(s or ())]) for k, s in enumerate(ins)
+        ]
         made = self._shapes(node, full)
         return None if made is None else [tuple([n or 0 for n in s or ()]) for s in made]
 
@@ -357,7 +403,12 @@ _SHAPELESS = frozenset({
 def _keeps_shape(op: Op) -> bool:
     """Whether a row may be taken to give the shape that it gets, if it does for one."""
     needed = [p for p in op.array_params if p not in op.defaults]
-    return len(needed) == 1 and not op.variadic and _SHAPELESS.issuperset(op.attr_params) and op.name not in _ELSE
+    return (
+        len(needed) == 1
+        and not op.variadic
+        and _SHAPELESS.issuperset(op.attr_params)
+        and op.name not in _ELSE
+    )
 
 
 def _special(node: Node) -> Any:
@@ -388,7 +439,12 @@ def is_open(node: Node) -> bool:
 
 def _is_shapeless(node: Node) -> bool:
     """Whether an operator without arrays says not even the number of axes, which MXNet 1 writes as ()."""
-    return not node.inputs and node.op is not None and node.params.get("shape") == () and not util.is_np_shape()
+    return (
+        not node.inputs
+        and node.op is not None
+        and node.params.get("shape") == ()
+        and not util.is_np_shape()
+    )
 
 
 def _unsettled(node: Node) -> tuple[int, ...]:
@@ -419,7 +475,9 @@ def declared_shape(node: Node) -> Partial:
 
 def _wrong(node: Node, ins: Sequence[Any], error: Exception) -> Exception:
     places = ", ".join(f"{n}: {tuple(s)}" for n, s in zip(node.names, ins, strict=True))
-    return errors.MXNetError(f"Error in operator {node.name}: {error} ({node.operator} takes {places})")
+    return errors.MXNetError(
+        f"Error in operator {node.name}: {error} ({node.operator} takes {places})"
+    )
 
 
 def _results(node: Node, ins: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
@@ -431,12 +489,17 @@ def _results(node: Node, ins: Sequence[Any], types: Sequence[Any]) -> Sequence[A
         return results_of(node, ins)
 
 
-def results_of(node: Node, ins: Sequence[tuple[int, ...]], types: Sequence[Any] = ()) -> Sequence[Any]:
+def results_of(
+    node: Node, ins: Sequence[tuple[int, ...]], types: Sequence[Any] = ()
+) -> Sequence[Any]:
     """The avals of a node's results for arrays of these shapes and dtypes (float32 where none is given)."""
     op = node.op
     assert op is not None
     device = default_device()
-    given = [aval(s, t or "float32", device) for s, t in zip(ins, types or [None] * len(ins), strict=True)]
+    given = [
+        aval(s, t or "float32", device)
+        for s, t in zip(ins, types or [None] * len(ins), strict=True)
+    ]
     holes: list[tuple[int, Any]] = []
     if not op.variadic:
         for k, name in enumerate(op.array_params):
@@ -488,7 +551,11 @@ def shapes_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial:
     )
     if not partial and not all(known(s) for part in parts for s in part):
         variables = [n for n in nodes if n.is_variable]
-        missing = [f"{n.name}: {shown(found.found[n][0])}" for n in variables if not known(found.found[n][0])]
+        missing = [
+            f"{n.name}: {shown(found.found[n][0])}"
+            for n in variables
+            if not known(found.found[n][0])
+        ]
         warnings.warn(
             "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). Consider "
             f"providing them as input:\n\t{chr(10).join(missing) or 'of results'}",
@@ -501,9 +568,13 @@ def shapes_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial:
 def named(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Partial]:
     """The shapes a user gave, by the arguments' names."""
     if args and kwargs:
-        raise errors.MXNetValueError("Can only specify known argument shapes either by positional or kwargs way.")
+        raise errors.MXNetValueError(
+            "Can only specify known argument shapes either by positional or kwargs way."
+        )
     given = dict(zip(symbol.list_arguments(), args, strict=False)) if args else dict(kwargs)
     for name, shape in given.items():
         if shape is not None and not isinstance(shape, (tuple, list)):
-            raise errors.MXNetTypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
+            raise errors.MXNetTypeError(
+                f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}."
+            )
     return {name: partial(shape) for name, shape in given.items()}

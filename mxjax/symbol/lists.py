@@ -11,13 +11,17 @@ from .node import Node
 from .symbol import Symbol, _Symbol
 
 
-def special(registry: str, hint: str, inputs: Any, params: dict[str, Any], count: int = 1, np: bool = False) -> Any:
+def special(
+    registry: str, hint: str, inputs: Any, params: dict[str, Any], count: int = 1, np: bool = False
+) -> Any:
     """The symbol of an operator that no row of the table is (`special.py`)."""
     title = name.current().get(params.pop("name", None), hint)
     attrs = attributes.checked(attribute.current().get(params.pop("attr", None)))
     entries = [one_entry(s, f"Argument {k}") for k, s in enumerate(inputs)]
     names = [f"arg{k}" for k in range(len(entries))]
-    node = Node(title, None, params, attrs, entries, names, {"outputs": count}, registry=registry, is_np=np)
+    node = Node(
+        title, None, params, attrs, entries, names, {"outputs": count}, registry=registry, is_np=np
+    )
     return (_Symbol if np else Symbol)([(node, k) for k in range(count)])
 
 
@@ -56,7 +60,9 @@ def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int) -> tuple[A
     made: Any = symbol
     cast, exp, floor, log = made.cast, made.exp, made.floor, made.log
     scale = math.log(range_max + 1)
-    drawn = cast(exp(random.uniform(0, scale, shape=(num_sampled,), dtype="float64")) - 1.0, dtype="int64")
+    drawn = cast(
+        exp(random.uniform(0, scale, shape=(num_sampled,), dtype="float64")) - 1.0, dtype="int64"
+    )
     drawn = drawn % range_max
 
     def expected(classes: Any) -> Any:
@@ -77,10 +83,18 @@ def flatnonzero(a: Any) -> Any:
 
 
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
 ) -> Any:
     """The sorted distinct elements; if asked also where they are first, how they make the array, how many."""
-    params = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
+    params = {
+        "return_index": return_index,
+        "return_inverse": return_inverse,
+        "return_counts": return_counts,
+    }
     count = 1 + sum(params.values())
     return special("_npi_unique", "unique", [ar], {**params, "axis": axis}, count, np=True)
 
@@ -122,7 +136,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         kind = "scalar"
         params["int_ind"] = obj
     else:
-        raise errors.MXNetTypeError(f"'obj' can not support type {type(obj)}: an int, a slice or a symbol says where")
+        raise errors.MXNetTypeError(
+            f"'obj' can not support type {type(obj)}: an int, a slice or a symbol says where"
+        )
     return special(f"_npi_insert_{kind}", "insert", inputs, params, np=True)
 
 
@@ -130,8 +146,17 @@ def _histogram(a: Any, bins: Any, range: Any, kwargs: dict[str, Any], np: bool) 
     if isinstance(bins, Symbol):
         return special("_histogram", "histogram", [a, bins], kwargs, 2, np=np)
     if range is None:
-        raise errors.MXNetValueError("null range is not supported in symbol mode: give range=(lowest, highest)")
-    return special("_histogram", "histogram", [a], {"bin_cnt": int(bins), "range": tuple(range), **kwargs}, 2, np=np)
+        raise errors.MXNetValueError(
+            "null range is not supported in symbol mode: give range=(lowest, highest)"
+        )
+    return special(
+        "_histogram",
+        "histogram",
+        [a],
+        {"bin_cnt": int(bins), "range": tuple(range), **kwargs},
+        2,
+        np=np,
+    )
 
 
 def nd_histogram(a: Any, bins: Any = 10, range: Any = None, **kwargs: Any) -> Any:  # noqa: A002
@@ -149,7 +174,12 @@ def nd_histogram(a: Any, bins: Any = 10, range: Any = None, **kwargs: Any) -> An
 
 
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None  # noqa: A002
+    a: Any,
+    bins: Any = 10,
+    range: Any = None,
+    normed: Any = None,
+    weights: Any = None,
+    density: Any = None,  # noqa: A002
 ) -> Any:
     """How many numbers lie in each of equal bins of a range, or between the edges that a symbol says; and the edges.
 
@@ -157,7 +187,9 @@ def histogram(
       NotImplementedError: weights or densities are asked for.
     """
     if normed or density or weights is not None:
-        raise errors.MXNetNotImplementedError("normed, weights and density are not supported for symbols")
+        raise errors.MXNetNotImplementedError(
+            "normed, weights and density are not supported for symbols"
+        )
     return _histogram(a, bins, range, {}, True)
 
 
@@ -176,10 +208,14 @@ may_share_memory = shares_memory
 
 def lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
     """Least squares: the solution, the residuals, the rank, and the singular values."""
-    return special("_npi_lstsq", "lstsq", [a, b], {"rcond": -1 if rcond == "warn" else rcond}, 4, np=True)
+    return special(
+        "_npi_lstsq", "lstsq", [a, b], {"rcond": -1 if rcond == "warn" else rcond}, 4, np=True
+    )
 
 
-def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255, **kwargs: Any) -> Any:
+def calibrate_entropy(
+    hist: Any, hist_edges: Any, num_quantized_bins: int = 255, **kwargs: Any
+) -> Any:
     """The range that loses least in ``num_quantized_bins`` steps, and how much: `mx.nd.contrib.calibrate_entropy`.
 
     Args:
@@ -191,7 +227,9 @@ def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255,
     """
     params = {"num_quantized_bins": num_quantized_bins, **kwargs}
     np = hist._is_np
-    return special("_contrib_calibrate_entropy", "calibrate_entropy", [hist, hist_edges], params, 2, np=np)
+    return special(
+        "_contrib_calibrate_entropy", "calibrate_entropy", [hist, hist_edges], params, 2, np=np
+    )
 
 
 def dynamic_reshape(data: Any, shape: Any, **kwargs: Any) -> Any:
@@ -209,7 +247,9 @@ def dynamic_reshape(data: Any, shape: Any, **kwargs: Any) -> Any:
 
 def constraint_check(input: Any, msg: str = "Constraint violated!", **kwargs: Any) -> Any:  # noqa: A002
     """True where all numbers are; otherwise running it is an error with the message."""
-    return special("_npx_constraint_check", "constraint_check", [input], {"msg": msg, **kwargs}, np=True)
+    return special(
+        "_npx_constraint_check", "constraint_check", [input], {"msg": msg, **kwargs}, np=True
+    )
 
 
 def eig(a: Any) -> Any:

@@ -62,7 +62,9 @@ class Node:
         self.constants = dict(constants or {})
         self.registry = registry
         self.is_np = is_np
-        self.open: tuple[int, ...] | None = None  # axes of what it makes whose lengths follow from elsewhere
+        self.open: tuple[int, ...] | None = (
+            None  # axes of what it makes whose lengths follow from elsewhere
+        )
         self.subgraphs: list[Subgraph] = []  # of a loop or branch
         self.states: tuple[int, ...] = ()  # of a node without a row: the inputs that it updates,
         self.results: tuple[str, ...] = ()  # and the names of its results
@@ -71,9 +73,22 @@ class Node:
     def on(self, inputs: Sequence[Entry]) -> Node:
         """The same call of other results."""
         made = Node(
-            self.name, self.op, self.params, self.attrs, inputs, self.names, self.constants, self.registry, self.is_np
+            self.name,
+            self.op,
+            self.params,
+            self.attrs,
+            inputs,
+            self.names,
+            self.constants,
+            self.registry,
+            self.is_np,
         )
-        made.open, made.subgraphs, made.states, made.results = self.open, self.subgraphs, self.states, self.results
+        made.open, made.subgraphs, made.states, made.results = (
+            self.open,
+            self.subgraphs,
+            self.states,
+            self.results,
+        )
         return made
 
     @property
@@ -111,7 +126,9 @@ class Node:
         if not op.aux or not op.modal:  # an optimizer's step writes to arguments
             return ()
         places: Any = op.aux(self.params) if callable(op.aux) else op.aux
-        updated = {op.array_params[k] for k in places} - {"gamma"}  # a fixed gamma stays an argument
+        updated = {op.array_params[k] for k in places} - {
+            "gamma"
+        }  # a fixed gamma stays an argument
         return tuple(k for k, name in enumerate(self.names) if name in updated)
 
 
@@ -151,7 +168,9 @@ def states_of(nodes: Iterable[Node]) -> dict[Node, None]:
     return {n.inputs[k][0]: None for n in nodes for k in n.aux() if n.inputs[k][0].is_variable}
 
 
-def copied(entries: Sequence[Entry], replace: Callable[[Node], Entry | None] | None = None) -> list[Entry]:
+def copied(
+    entries: Sequence[Entry], replace: Callable[[Node], Entry | None] | None = None
+) -> list[Entry]:
     """The same results of nodes of their own; ``replace`` may give another entry for a variable."""
     made: dict[Node, Node] = {}
     given: dict[Node, Entry] = {}

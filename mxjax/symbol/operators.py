@@ -39,7 +39,9 @@ _BESIDE = {"elemwise_add": "add@nd", "elemwise_sub": "subtract@nd", "elemwise_mu
            "elemwise_div": "true_divide@nd"}  # fmt: skip
 
 
-def _binary(op: Op, cls: type[Symbol], hint: str, reflected: bool, magic: str) -> Callable[..., Any]:
+def _binary(
+    op: Op, cls: type[Symbol], hint: str, reflected: bool, magic: str
+) -> Callable[..., Any]:
     numbered = TABLE[_BESIDE.get(op.name, op.name)]
     # MXNet's own: _plusscalar0, _rminusscalar0, _greater_scalar0; add_scalar0 and rsubtract_scalar0 of mx.np.
     mark = "r" if reflected and magic not in ("add", "mul") else ""
@@ -59,7 +61,9 @@ def _binary(op: Op, cls: type[Symbol], hint: str, reflected: bool, magic: str) -
         if isinstance(other, _NUMBERS):
             row = (numbered.scalars or ())[1 if reflected else 0] if numbered.scalars else None
             if row is not None:
-                spelt = "_rpower_scalar" if row.internal == "_rpower_scalar" else beside  # it has no second name
+                spelt = (
+                    "_rpower_scalar" if row.internal == "_rpower_scalar" else beside
+                )  # it has no second name
                 return compose(row, cls, spelt, (self,), {"scalar": other})
         if magic in ("eq", "ne") and not hasattr(other, "shape"):
             return NotImplemented
@@ -97,7 +101,11 @@ def _install(cls: type[Symbol]) -> None:
         setattr(cls, old, getattr(cls, old.replace("div", "truediv")))
 
     def negative(self: Any) -> Any:
-        return -1.0 * self if not cls._is_np else compose(TABLE["negative"], cls, "negative", (self,), {})
+        return (
+            -1.0 * self
+            if not cls._is_np
+            else compose(TABLE["negative"], cls, "negative", (self,), {})
+        )
 
     def absolute(self: Any) -> Any:
         return self.abs()
@@ -110,12 +118,76 @@ def _install(cls: type[Symbol]) -> None:
 
 #: Methods that mx.nd's symbols have and arrays do not, or that take other arguments.
 _AS_FUNCTIONS = (
-    *("reshape", "transpose", "astype", "flatten", "swapaxes", "split", "split_v2", "slice", "slice_axis"),
-    *("slice_like", "expand_dims", "squeeze", "diag", "reshape_like", "zeros_like", "ones_like", "norm", "repeat"),
-    *("pad", "take", "one_hot", "pick", "sort", "topk", "argsort", "clip", "tile", "flip", "depth_to_space"),
-    *("space_to_depth", "broadcast_axes", "broadcast_like", "broadcast_to", "shape_array", "size_array"),
-    *("argmax_channel", "log_sigmoid", "mish", "softmax", "log_softmax", "softmin", "relu", "sigmoid", "max", "min"),
-    *("sum", "mean", "prod", "nansum", "nanprod", "argmax", "argmin", "round", "ceil", "floor", "trunc", "rint", "fix"),
+    *(
+        "reshape",
+        "transpose",
+        "astype",
+        "flatten",
+        "swapaxes",
+        "split",
+        "split_v2",
+        "slice",
+        "slice_axis",
+    ),
+    *(
+        "slice_like",
+        "expand_dims",
+        "squeeze",
+        "diag",
+        "reshape_like",
+        "zeros_like",
+        "ones_like",
+        "norm",
+        "repeat",
+    ),
+    *(
+        "pad",
+        "take",
+        "one_hot",
+        "pick",
+        "sort",
+        "topk",
+        "argsort",
+        "clip",
+        "tile",
+        "flip",
+        "depth_to_space",
+    ),
+    *(
+        "space_to_depth",
+        "broadcast_axes",
+        "broadcast_like",
+        "broadcast_to",
+        "shape_array",
+        "size_array",
+    ),
+    *(
+        "argmax_channel",
+        "log_sigmoid",
+        "mish",
+        "softmax",
+        "log_softmax",
+        "softmin",
+        "relu",
+        "sigmoid",
+        "max",
+        "min",
+    ),
+    *(
+        "sum",
+        "mean",
+        "prod",
+        "nansum",
+        "nanprod",
+        "argmax",
+        "argmin",
+        "round",
+        "ceil",
+        "floor",
+        "trunc",
+        "rint",
+        "fix",
+    ),
 )
 
 
@@ -132,7 +204,9 @@ def _methods(cls: type[Symbol]) -> None:
 
     def reshape(self: Any, *args: Any, **kwargs: Any) -> Any:
         """In another shape; 0 keeps an axis, -1 is inferred, and mx.nd's further codes."""
-        shape = kwargs.pop("shape", None) or (args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+        shape = kwargs.pop("shape", None) or (
+            args[0] if len(args) == 1 and not isinstance(args[0], int) else args
+        )
         return compose(front["reshape"], cls, "reshape", (self,), {"shape": tuple(shape), **kwargs})
 
     def expand_dims(self: Any, axis: int, inplace: bool = False, **kwargs: Any) -> Any:

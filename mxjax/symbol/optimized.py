@@ -22,7 +22,9 @@ def optimized(symbol: Any) -> Any:
             node.op, node.registry, tuple(node.params.items()), tuple(map(type, node.params.values())),
             tuple(sorted(own.items())), tuple(inputs), tuple(node.names), tuple(node.constants.items()),
         )  # fmt: skip
-        if node.is_variable or (node.op is not None and (node.op.keyed or node.op.effect or node.aux())):
+        if node.is_variable or (
+            node.op is not None and (node.op.keyed or node.op.effect or node.aux())
+        ):
             key = (node,)
         if key not in known:
             known[key] = node.on(inputs)

@@ -21,7 +21,9 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dic
     shaped = {"dtype": None if dtype in (None, "None", "_Null") else dtype, **kwargs}
     if symbols and len(symbols) == len(params):
         drawn = f"_sample_{name}"
-        return compose(TABLE[drawn], Symbol, drawn, tuple(params.values()), {"shape": shape or (), **shaped})
+        return compose(
+            TABLE[drawn], Symbol, drawn, tuple(params.values()), {"shape": shape or (), **shaped}
+        )
     if symbols:
         raise MXNetValueError(
             "Distribution parameters must all have the same type, but got "
@@ -37,13 +39,17 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dic
 
 
 @worded("random")
-def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+def uniform(
+    low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+) -> Any:
     """Uniform over [low, high)."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 @worded("random")
-def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+def normal(
+    loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+) -> Any:
     """The normal distribution."""
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
@@ -59,7 +65,9 @@ def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs
 
 
 @worded("random")
-def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+def gamma(
+    alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+) -> Any:
     """The gamma distribution with scale ``beta``."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
@@ -87,7 +95,9 @@ def binomial(n: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwa
 
 
 @worded("random")
-def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+def negative_binomial(
+    k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+) -> Any:
     """The negative binomial distribution."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
@@ -121,7 +131,9 @@ def shuffle(data: Any, **kwargs: Any) -> Any:
 
 
 @worded("random")
-def categorical(data: Any, shape: Any = None, get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Any:
+def categorical(
+    data: Any, shape: Any = None, get_prob: bool = False, dtype: Any = "int32", **kwargs: Any
+) -> Any:
     """Outcomes drawn from rows of probabilities.
 
     Args:
@@ -141,7 +153,9 @@ def multinomial(*args: Any, **kwargs: Any) -> Any:
       ndarray, NDArray or Symbol: the counts, or the outcomes, in the last axes.
     """
     if is_of_one(args, kwargs, Symbol):
-        return categorical(**dict(zip(("data", "shape", "get_prob", "dtype"), args, strict=False)), **kwargs)
+        return categorical(
+            **dict(zip(("data", "shape", "get_prob", "dtype"), args, strict=False)), **kwargs
+        )
     return _trials(*args, **kwargs)
 
 

@@ -13,11 +13,18 @@ from .custom import custom_node
 from .node import Entry, Node, Subgraph, walk
 
 # Rows of the core's own, by those of the table that compute the same.
-_TWINS = {"_grad_add": "add", "_ones_like": "ones_like", "_detach": "stop_gradient", "_zeros_like": "zeros_like"}
+_TWINS = {
+    "_grad_add": "add",
+    "_ones_like": "ones_like",
+    "_detach": "stop_gradient",
+    "_zeros_like": "zeros_like",
+}
 _WHOLE = Slice(None, None, None)
 
 
-def node_of(call: Call, operands: Sequence[Entry | float | int], title: str, axes: int | None = None) -> Node:
+def node_of(
+    call: Call, operands: Sequence[Entry | float | int], title: str, axes: int | None = None
+) -> Node:
     """The node of a call on these results of nodes and numbers; ``axes`` is how many its first array has.
 
     Raises:
@@ -27,7 +34,9 @@ def node_of(call: Call, operands: Sequence[Entry | float | int], title: str, axe
     if op.name in ("Custom", "_custom_traced"):
         said = dict(call.attrs)
         params = {"op_type": said["op_type"], **dict(said["options"])}
-        return custom_node(title, params, [o for o in operands if isinstance(o, tuple)], {}, not said["legacy"])
+        return custom_node(
+            title, params, [o for o in operands if isinstance(o, tuple)], {}, not said["legacy"]
+        )
     if op.name in _TWINS:
         op = TABLE[_TWINS[op.name]]
     if not isinstance(op, Op):
@@ -59,7 +68,9 @@ def node_of(call: Call, operands: Sequence[Entry | float | int], title: str, axe
     entries: list[Entry] = []
     for a in arrays:
         if not isinstance(a, tuple):
-            raise errors.MXNetError(f"{call.name} takes the number {a!r} in a place that a symbol has no attribute for")
+            raise errors.MXNetError(
+                f"{call.name} takes the number {a!r} in a place that a symbol has no attribute for"
+            )
         entries.append(a)
     is_np = not op.name.endswith("@nd")
     return Node(title, op, params, {}, entries, [label[k] for k in free], constants, is_np=is_np)
@@ -93,7 +104,10 @@ def _spelt(key: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
 
 
 def entries_of(
-    graph: Graph, inputs: Sequence[Entry], results: int | None = None, scalars: Sequence[float | int] | None = None
+    graph: Graph,
+    inputs: Sequence[Entry],
+    results: int | None = None,
+    scalars: Sequence[float | int] | None = None,
 ) -> list[Entry]:
     """A graph's results as results of nodes, on these for its inputs; only the first ``results`` of them.
 
@@ -136,7 +150,9 @@ class _Inside:
         arrays = len(graph.avals) - given
         outside = captured[:arrays]
         names = [f"{title}_{name}" for name in graph.inputs[:given]]
-        names += [e[0].name if isinstance(e, tuple) else f"{title}_in{k}" for k, e in enumerate(outside)]
+        names += [
+            e[0].name if isinstance(e, tuple) else f"{title}_in{k}" for k, e in enumerate(outside)
+        ]
         variables = [Node(name) for name in names]
         entries = entries_of(graph, [(v, 0) for v in variables], None, captured[arrays:])
         read = set(walk(entries))
@@ -154,7 +170,9 @@ class _Inside:
 
     def inputs(self, first: int, captured: int) -> tuple[int, ...]:
         """Each variable's input of the node: the given ones stand at ``first``, what was captured at ``captured``."""
-        at = {v: first + k for k, v in enumerate(self.given)} | {v: captured + k for k, v in enumerate(self.inner)}
+        at = {v: first + k for k, v in enumerate(self.given)} | {
+            v: captured + k for k, v in enumerate(self.inner)
+        }
         return tuple([at[v] for v in self.order])
 
 
@@ -162,7 +180,9 @@ def _captures(graph: Graph, given: int) -> int:
     return len(graph.avals) - given + len(graph.fmt)
 
 
-def _insides(call: Call, operands: Sequence[Any], given: int, keys: Sequence[str], title: str) -> list[_Inside]:
+def _insides(
+    call: Call, operands: Sequence[Any], given: int, keys: Sequence[str], title: str
+) -> list[_Inside]:
     attrs = dict(call.attrs)
     if attrs.get("updated"):
         raise errors.MXNetError(
@@ -179,11 +199,18 @@ def _insides(call: Call, operands: Sequence[Any], given: int, keys: Sequence[str
 
 
 def _loop(
-    kind: str, title: str, params: dict[str, Any], inputs: Sequence[Entry], graphs: Sequence[Subgraph], count: int
+    kind: str,
+    title: str,
+    params: dict[str, Any],
+    inputs: Sequence[Entry],
+    graphs: Sequence[Subgraph],
+    count: int,
 ) -> Node:
     params = {**params, "num_args": len(inputs) + len(graphs), "num_outputs": count}
     names = [f"data{k}" for k in range(len(inputs))]
-    node = Node(title, None, params, {}, list(inputs), names, {"outputs": count}, registry=kind, is_np=True)
+    node = Node(
+        title, None, params, {}, list(inputs), names, {"outputs": count}, registry=kind, is_np=True
+    )
     node.subgraphs = list(graphs)
     return node
 
@@ -227,18 +254,32 @@ def _cond(call: Call, operands: Sequence[Any], title: str) -> Node:
     n, count = attrs["num_inputs"], len(attrs["then_branch"].outputs)
     then, other = _insides(call, operands[1 + n :], n, ["then_branch", "else_branch"], title)
     chosen = Node(f"{title}_pred")
-    inputs = [_number(operands[0], f"{title}_cast"), *operands[1 : 1 + n], *then.captured, *other.captured]
+    inputs = [
+        _number(operands[0], f"{title}_cast"),
+        *operands[1 : 1 + n],
+        *then.captured,
+        *other.captured,
+    ]
     params = {
         "cond_input_locs": (0,), "then_input_locs": then.inputs(1, 1 + n),
         "else_input_locs": other.inputs(1, 1 + n + len(then.captured)),
     }  # fmt: skip
-    return _loop("_cond", title, params, inputs, [Subgraph([(chosen, 0)], [chosen]), then.graph, other.graph], count)
+    return _loop(
+        "_cond",
+        title,
+        params,
+        inputs,
+        [Subgraph([(chosen, 0)], [chosen]), then.graph, other.graph],
+        count,
+    )
 
 
 _LOOPS = {"_foreach": _foreach, "_while_loop": _while_loop, "_cond": _cond}
 
 
-def symbol_of_run(run: Callable[[], Sequence[Any]], arrays: Sequence[Any], variables: Sequence[Any]) -> Any:
+def symbol_of_run(
+    run: Callable[[], Sequence[Any]], arrays: Sequence[Any], variables: Sequence[Any]
+) -> Any:
     """The symbol of what a function gives, which is called once, by deferred computation.
 
     Arrays for which there are variables are those.

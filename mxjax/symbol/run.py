@@ -45,7 +45,9 @@ def run(
             st.scope = f"{outer}/{node.name}" if outer else node.name
             inputs = [env[n][k] for n, k in node.inputs]
             if places is not None:
-                inputs = [a if a.device == places[node] else a.as_in_context(places[node]) for a in inputs]
+                inputs = [
+                    a if a.device == places[node] else a.as_in_context(places[node]) for a in inputs
+                ]
             if is_custom(node):
                 made = special.run_custom(node, inputs, operators, at)
             else:
@@ -72,7 +74,10 @@ def is_custom(node: Node) -> bool:
 
 
 def _computed(
-    node: Node, inputs: Sequence[NDArray], shapes: Mapping[Node, tuple[int, ...]] | None, device: Any
+    node: Node,
+    inputs: Sequence[NDArray],
+    shapes: Mapping[Node, tuple[int, ...]] | None,
+    device: Any,
 ) -> list[NDArray]:
     op = node.op
     if op is None:
@@ -89,7 +94,11 @@ def _computed(
         args = [given.get(name) for name in op.array_params]
     if device is not None and not inputs:
         params["device"] = device
-    with AttrScope(force_mirroring=node.attrs["__force_mirroring__"]) if _forced(node) else nullcontext():
+    with (
+        AttrScope(force_mirroring=node.attrs["__force_mirroring__"])
+        if _forced(node)
+        else nullcontext()
+    ):
         made = call(op, cls, tuple(args), params)
     return list(made) if isinstance(made, list) else [made]
 

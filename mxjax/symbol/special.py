@@ -76,7 +76,9 @@ def _foreach(node: Node, inputs: list[NDArray]) -> Any:
 
 
 def _while_loop(node: Node, inputs: list[NDArray]) -> Any:
-    of_cond, of_func, of_vars = (places(node, f"{k}_locs") for k in ("cond_input", "func_input", "func_var"))
+    of_cond, of_func, of_vars = (
+        places(node, f"{k}_locs") for k in ("cond_input", "func_input", "func_var")
+    )
     loop = [of_func[k] for k in of_vars]
     outs = int(value(node, "num_out_data"))
 
@@ -91,7 +93,9 @@ def _while_loop(node: Node, inputs: list[NDArray]) -> Any:
         made = _sub(node, 1, given(now, of_func))
         return made[:outs], made[outs:]
 
-    made, last = control_flow.while_loop(holds, step, [inputs[k] for k in loop], int(value(node, "max_iterations")))
+    made, last = control_flow.while_loop(
+        holds, step, [inputs[k] for k in loop], int(value(node, "max_iterations"))
+    )
     listed = made if isinstance(made, list) else [made] if made is not None else []
     return [*listed, *(last if isinstance(last, list) else [last])]
 
@@ -163,13 +167,18 @@ def _shapes_of_cond(node: Node, ins: Sequence[Any]) -> Any:
 
 def run_custom(node: Node, inputs: Sequence[NDArray], operators: Any, place: int) -> list[NDArray]:
     """A custom operator's results; ``operators`` (`core.Places`) keeps the operator of each node between calls."""
-    options = tuple(sorted([(k, str(v)) for k, v in node.params.items() if k not in ("op_type", "num_args")]))
+    options = tuple(
+        sorted([(k, str(v)) for k, v in node.params.items() if k not in ("op_type", "num_args")])
+    )
     cls = ndarray if node.is_np else NDArray
     # Auxiliary states are written to, so they are the arrays themselves.
     given = [
-        a if type(a) is cls or k in node.states else cls._wrap(a._value()) for k, a in enumerate(inputs)
+        a if type(a) is cls or k in node.states else cls._wrap(a._value())
+        for k, a in enumerate(inputs)
     ]
-    made = run_operator(given, str(node.params["op_type"]), options, operators, None if operators is None else place)
+    made = run_operator(
+        given, str(node.params["op_type"]), options, operators, None if operators is None else place
+    )
     return made if isinstance(made, list) else [made]
 
 
@@ -251,7 +260,9 @@ SPECIAL: dict[str, Special] = {
     "_npi_insert_tensor": Special(_insert),
     "_histogram": Special(_histogram),
     "_npi_diag_indices_from": Special(_diagonal),
-    "_npi_share_memory": Special(lambda node, inputs: mnp.array(False), lambda node, ins: (ins, [()])),
+    "_npi_share_memory": Special(
+        lambda node, inputs: mnp.array(False), lambda node, ins: (ins, [()])
+    ),
     "_npi_lstsq": Special(_lstsq),
     "_contrib_calibrate_entropy": _plain(nd.contrib.calibrate_entropy, "num_quantized_bins"),
     "_contrib_dynamic_reshape": _plain(nd.contrib.dynamic_reshape),

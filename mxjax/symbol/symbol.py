@@ -146,7 +146,9 @@ class Symbol(Declared):
                 raise errors.MXNetValueError(f'There are multiple outputs with name "{index}"')
             if not places:
                 meant = errors.did_you_mean(index, self.list_outputs())
-                raise errors.MXNetValueError(f'Cannot find output that matches name "{index}"{meant}')
+                raise errors.MXNetValueError(
+                    f'Cannot find output that matches name "{index}"{meant}'
+                )
             index = places[0]
         if not isinstance(index, (int, _np.integer)):
             raise errors.MXNetTypeError(
@@ -162,7 +164,9 @@ class Symbol(Declared):
 
     def get_children(self) -> Any:
         """A group of what the nodes of the results take; None of a variable."""
-        inputs = [entry for node in dict.fromkeys(n for n, _ in self._entries) for entry in node.inputs]
+        inputs = [
+            entry for node in dict.fromkeys(n for n, _ in self._entries) for entry in node.inputs
+        ]
         return self._of(inputs) if inputs else None
 
     def get_inputs(self) -> Any:
@@ -174,7 +178,9 @@ class Symbol(Declared):
     def _own(self) -> Node:
         nodes = list(dict.fromkeys(n for n, _ in self._entries))
         if len(nodes) != 1:
-            raise errors.MXNetError(f"{self!r} is of {len(nodes)} nodes: ask one of them, as in symbol[0]")
+            raise errors.MXNetError(
+                f"{self!r} is of {len(nodes)} nodes: ask one of them, as in symbol[0]"
+            )
         return nodes[0]
 
     def attr(self, key: str) -> str | None:
@@ -225,7 +231,9 @@ class Symbol(Declared):
             )
         for given in (*args, *kwargs.values()):
             if not isinstance(given, Symbol):
-                raise errors.MXNetTypeError(f"Compose expect `Symbol` as arguments, got {type(given).__name__}")
+                raise errors.MXNetTypeError(
+                    f"Compose expect `Symbol` as arguments, got {type(given).__name__}"
+                )
         variables = self._arguments()
         if len(args) > len(variables):
             raise errors.MXNetError(f"{self!r} has {len(variables)} arguments, got {len(args)}")
@@ -259,7 +267,10 @@ class Symbol(Declared):
 
     def has_dynamic_shape_op(self) -> bool:
         """Whether the shape of some result depends on numbers."""
-        return any(n.op is not None and n.op.count_outputs(n.params, len(n.inputs)) is None for n in self._nodes())
+        return any(
+            n.op is not None and n.op.count_outputs(n.params, len(n.inputs)) is None
+            for n in self._nodes()
+        )
 
     # ---- shapes and types -----------------------------------------------------------------------------
 
@@ -345,10 +356,17 @@ class Symbol(Declared):
         """
         from ..executor import simple_bind
 
-        return simple_bind(self, ctx, grad_req, type_dict, stype_dict, shared_exec, kwargs, group2ctx)
+        return simple_bind(
+            self, ctx, grad_req, type_dict, stype_dict, shared_exec, kwargs, group2ctx
+        )
 
     def _simple_bind(
-        self, ctx: Any, grad_req: Any = "write", type_dict: Any = None, stype_dict: Any = None, **kwargs: Any
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        **kwargs: Any,
     ) -> Any:
         return self.simple_bind(ctx, grad_req, type_dict, stype_dict, **kwargs)
 
@@ -440,7 +458,9 @@ class _Symbol(Symbol):
     _is_np = True
 
     def __getitem__(self, index: Any) -> Any:
-        if len(self) > 1 and (isinstance(index, (str, int, _np.integer)) or isinstance(index, slice)):
+        if len(self) > 1 and (
+            isinstance(index, (str, int, _np.integer)) or isinstance(index, slice)
+        ):
             return super().__getitem__(index)
         from .indexing import part_of
 
@@ -502,11 +522,19 @@ def var(
     {'__shape__': '(2, 0)', '__lr_mult__': '2', 'lr_mult': '2'}
     """
     if not isinstance(name, str):
-        raise errors.MXNetTypeError(f"Expect a string for variable `name`, got {type(name).__name__}")
+        raise errors.MXNetTypeError(
+            f"Expect a string for variable `name`, got {type(name).__name__}"
+        )
     attrs = attribute.current().get(attr)
     if shape is not None:
-        attrs["__shape__"] = attributes.text(tuple(shape) if not isinstance(shape, int) else (shape,))
-    for key, value in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult), ("__profiler_scope__", profiler_scope)):
+        attrs["__shape__"] = attributes.text(
+            tuple(shape) if not isinstance(shape, int) else (shape,)
+        )
+    for key, value in (
+        ("__lr_mult__", lr_mult),
+        ("__wd_mult__", wd_mult),
+        ("__profiler_scope__", profiler_scope),
+    ):
         if value is not None:
             attrs[key] = str(value)
     if dtype is not None:

@@ -59,7 +59,9 @@ def symbol_of(x: NDArray) -> Symbol:
 def _inputs(taped: Taped) -> list[Any]:
     """A call's operands without the random key, which symbols draw with by themselves."""
     if taped.inputs is None:
-        raise errors.MXNetError("the tape was let go by backward(): call it with retain_graph=True, or ask before")
+        raise errors.MXNetError(
+            "the tape was let go by backward(): call it with retain_graph=True, or ask before"
+        )
     if taped.call is None:
         raise errors.MXNetError(
             "a part of it ran in Python (autograd.Function, a custom operator with auxiliary states, a copy to another "
@@ -76,7 +78,9 @@ def _results(taped: Taped, inputs: list[Any], made: dict[Value, Entry], number: 
     if getattr(call.row, "keyed", False):
         operands.insert(0, (_KEY, 0))
     first = next((i for i in inputs if type(i) is Value), None)
-    node = node_of(call, operands, f"node_{number}", None if first is None else len(first.aval.shape))
+    node = node_of(
+        call, operands, f"node_{number}", None if first is None else len(first.aval.shape)
+    )
     return [(node, k) for k in range(len(taped.avals))]
 
 

@@ -18,7 +18,9 @@ _FREE = frozenset({
     "ROIPooling", "CTCLoss", "_contrib_ROIAlign",
 })  # fmt: skip
 #: Operators whose statistics stay float32 beside half precision.
-WIDE = frozenset({"BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm"})  # statistics stay float32
+WIDE = frozenset(
+    {"BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm"}
+)  # statistics stay float32
 _FIXED = {"shape_array": "int64", "size_array": "int64"}
 _DTYPE = ("dtype", "out_dtype")
 
@@ -35,7 +37,9 @@ def declared(node: Node) -> Any:
 
 def infer(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:
     """The dtype of each node (of its first result), None where it does not follow."""
-    found: dict[Node, Any] = {n: (given.get(n.name) or declared(n)) if n.is_variable else _own(n) for n in nodes}
+    found: dict[Node, Any] = {
+        n: (given.get(n.name) or declared(n)) if n.is_variable else _own(n) for n in nodes
+    }
     for _ in range(len(nodes) + 1):
         before = dict(found)
         for node in nodes:
@@ -71,11 +75,17 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
     elif node.operator in WIDE:
         for state in ins[1:]:
             if found[state] is None and found[ins[0]] is not None:
-                found[state] = "float32" if found[ins[0]] in ("float16", "bfloat16") else found[ins[0]]
+                found[state] = (
+                    "float32" if found[ins[0]] in ("float16", "bfloat16") else found[ins[0]]
+                )
         tied = ins[:1]
     else:
         tied = ins
-    fixed = any(key in node.params for key in _DTYPE) or node.operator in _FIXED or node.operator == "one_hot"
+    fixed = (
+        any(key in node.params for key in _DTYPE)
+        or node.operator in _FIXED
+        or node.operator == "one_hot"
+    )
     group = tied if fixed else [*tied, node]
     if node.op is not None and node.op.display in ("cast", "Cast", "amp_cast", "one_hot"):
         if found[node] is None:
@@ -109,13 +119,17 @@ def require_known(symbol: Any, names: Iterable[str]) -> None:
     for name in names:
         if name not in mine:
             hint = errors.did_you_mean(name, mine)
-            raise errors.MXNetError(f"the symbol has no argument {name!r}{hint}: it has {', '.join(sorted(mine))}")
+            raise errors.MXNetError(
+                f"the symbol has no argument {name!r}{hint}: it has {', '.join(sorted(mine))}"
+            )
 
 
 def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: bool) -> Any:
     """What `Symbol.infer_type` gives."""
     if args and kwargs:
-        raise errors.MXNetValueError("Can only specify known argument types either by positional or kwargs way.")
+        raise errors.MXNetValueError(
+            "Can only specify known argument types either by positional or kwargs way."
+        )
     names = symbol.list_arguments()
     given = dict(zip(names, args, strict=False)) if args else dict(kwargs)
     require_known(symbol, given)
@@ -129,7 +143,9 @@ def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: 
         found = {n: t or "float32" for n, t in found.items()}
 
     def shown(name: Any) -> Any:
-        return None if name is None else np.dtype(name).type if name != "bfloat16" else np.dtype(name)
+        return (
+            None if name is None else np.dtype(name).type if name != "bfloat16" else np.dtype(name)
+        )
 
     return (
         [shown(found[n]) for n in nodes if n.is_variable and n not in states],

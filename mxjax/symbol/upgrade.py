@@ -19,10 +19,19 @@ def attributes_of(registry: str, attrs: Mapping[str, str], version: int) -> dict
 
 
 def with_states(
-    name: str, op: Op, params: Mapping[str, Any], names: Sequence[str], inputs: list[Entry], version: int
+    name: str,
+    op: Op,
+    params: Mapping[str, Any],
+    names: Sequence[str],
+    inputs: list[Entry],
+    version: int,
 ) -> list[Entry]:
     """The inputs with those that files of before 0.9 do not hold: auxiliary states, as variables."""
-    if version >= 900 or not op.aux or len(inputs) < len(op.array_params) - len(states_of(op, params)):
+    if (
+        version >= 900
+        or not op.aux
+        or len(inputs) < len(op.array_params) - len(states_of(op, params))
+    ):
         return inputs
     return [*inputs, *[(Node(f"{name}_{n}"), 0) for n in names[len(inputs) :]]]
 
@@ -38,7 +47,11 @@ def spread_attributes(entries: Sequence[Entry], version: int) -> None:
     for node in walk(entries):
         for key in [*node.attrs]:
             for word in attributes.HIDDEN:
-                name = key[: -len(word) - 1] if key.endswith(f"_{word}") and not key.startswith("__") else ""
+                name = (
+                    key[: -len(word) - 1]
+                    if key.endswith(f"_{word}") and not key.startswith("__")
+                    else ""
+                )
                 if name and name in node.names:
                     target = node.inputs[node.names.index(name)][0]
                     if target.is_variable:

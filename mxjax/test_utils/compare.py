@@ -280,8 +280,14 @@ def checkShapes(a: Any, b: Any) -> None:  # noqa: N802  # MXNet's name
 
 
 def locationError(  # noqa: N802  # MXNet's name
-    a: Any, b: Any, index: Any, names: Sequence[str], maxError: bool = False  # noqa: N803
+    a: Any,
+    b: Any,
+    index: Any,
+    names: Sequence[str],
+    maxError: bool = False,  # noqa: N803
 ) -> str:
     """The words that say where two arrays differ, and what they hold there."""
     worst = "maximum " if maxError else ""
-    return f"Location of {worst}error: {index!s}, {names[0]}={a[index]:.8f}, {names[1]}={b[index]:.8f}"
+    return (
+        f"Location of {worst}error: {index!s}, {names[0]}={a[index]:.8f}, {names[1]}={b[index]:.8f}"
+    )

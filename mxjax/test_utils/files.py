@@ -13,7 +13,12 @@ from ..gluon.utils import download as fetch
 from .surroundings import download
 
 _LARGEST_OF_MNIST = 64 << 20
-_MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+_MNIST = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 
 
 def get_mnist_ubyte(path: str = "data") -> None:
@@ -38,7 +43,11 @@ def get_mnist_pkl() -> None:
 
 
 def get_mnist_iterator(
-    batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0, path: str = "data"
+    batch_size: int,
+    input_shape: tuple[int, ...],
+    num_parts: int = 1,
+    part_index: int = 0,
+    path: str = "data",
 ) -> tuple[Any, Any]:
     """Iterators over MNIST for training (shuffled) and validation: images of 0 ... 1, labels.
 
@@ -58,7 +67,9 @@ def get_mnist_iterator(
         size = len(data) // num_parts
         mine = slice(part_index * size, (part_index + 1) * size)
         images = data[mine].reshape(-1, *input_shape)
-        return NDArrayIter(images, label[mine], batch_size, shuffle, "discard" if shuffle else "pad")
+        return NDArrayIter(
+            images, label[mine], batch_size, shuffle, "discard" if shuffle else "pad"
+        )
 
     return part("train", True), part("test", False)
 
@@ -70,7 +81,9 @@ def get_cifar10(path: str = "data") -> None:
     names = ("train.rec", "test.rec", "train.lst", "test.lst")
     if not all((folder / "cifar" / name).exists() for name in names):
         url = "https://repo.mxnet.io/gluon/dataset/cifar10/cifar10-b9ac2870.zip"
-        unpack_all(fetch(url, path=path, sha1_hash="b9ac287012f2dad9dfb49d8271c39ecdd7db376c"), path)
+        unpack_all(
+            fetch(url, path=path, sha1_hash="b9ac287012f2dad9dfb49d8271c39ecdd7db376c"), path
+        )
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
@@ -108,7 +121,9 @@ def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
         for found in (folder / "tools" / "im2rec.py", folder.parents[1] / "tools" / "im2rec.py"):
             if found.is_file():
                 return str(found)
-    raise OSError("Could not find path to tools/im2rec.py; MXNET_HOME may say where MXNet's files are")
+    raise OSError(
+        "Could not find path to tools/im2rec.py; MXNET_HOME may say where MXNet's files are"
+    )
 
 
 _MODELS = "http://data.mxnet.io/models/"
@@ -116,7 +131,10 @@ _MODELS = "http://data.mxnet.io/models/"
 
 def _model(folder: str, name: str, epoch: int = 0, symbol: str | None = None) -> dict[str, str]:
     base = f"{_MODELS}{folder}/"
-    return {"symbol": f"{base}{symbol or name}-symbol.json", "params": f"{base}{name}-{epoch:04d}.params"}
+    return {
+        "symbol": f"{base}{symbol or name}-symbol.json",
+        "params": f"{base}{name}-{epoch:04d}.params",
+    }
 
 
 def _known_models() -> dict[str, dict[str, str]]:
@@ -125,10 +143,14 @@ def _known_models() -> dict[str, dict[str, str]]:
         for depth in depths:
             name = f"{kind}-{depth}"
             known[f"imagenet1k-{name}"] = _model(f"imagenet/{kind}/{depth}-layers", name)
-    known["imagenet1k-resnext-101-64x4d"] = _model("imagenet/resnext/101-layers", "resnext-101-64x4d")
+    known["imagenet1k-resnext-101-64x4d"] = _model(
+        "imagenet/resnext/101-layers", "resnext-101-64x4d"
+    )
     known["imagenet11k-resnet-152"] = _model("imagenet-11k/resnet-152", "resnet-152")
     for depth in (152, 50):
-        known[f"imagenet11k-place365ch-resnet-{depth}"] = _model("imagenet-11k-place365-ch", f"resnet-{depth}")
+        known[f"imagenet11k-place365ch-resnet-{depth}"] = _model(
+            "imagenet-11k-place365-ch", f"resnet-{depth}"
+        )
     return known
 
 

@@ -152,7 +152,9 @@ def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) ->
     return np.vectorize(function, otypes=[np.float64])(the_input)
 
 
-def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None) -> np.ndarray:
+def assign_each2(
+    input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None
+) -> np.ndarray:
     """A function of each pair of elements, in float64; a copy of the first array if it is None."""
     if function is None:
         return np.array(input1)

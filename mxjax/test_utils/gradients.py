@@ -50,7 +50,16 @@ def check_numeric_gradient(
     """
     if hasattr(sym, "list_arguments"):
         check_symbol_numeric_gradient(
-            sym, location, aux_states, numeric_eps, rtol, atol, grad_nodes, use_forward_train, ctx, dtype
+            sym,
+            location,
+            aux_states,
+            numeric_eps,
+            rtol,
+            atol,
+            grad_nodes,
+            use_forward_train,
+            ctx,
+            dtype,
         )
         return
     if not callable(sym):

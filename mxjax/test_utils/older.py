@@ -44,7 +44,9 @@ def _get_uniform_dataset_csr(
     )[0]  # fmt: skip
 
 
-def _get_powerlaw_dataset_csr(num_rows: int, num_cols: int, density: float = 0.1, dtype: Any = None) -> Any:
+def _get_powerlaw_dataset_csr(
+    num_rows: int, num_cols: int, density: float = 0.1, dtype: Any = None
+) -> Any:
     """A csr array whose rows have exponentially more values, one after the other."""
     return sparse.rand_sparse_ndarray(
         (num_rows, num_cols), "csr", density=density, dtype=dtype, distribution="powerlaw"

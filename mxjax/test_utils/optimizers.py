@@ -11,7 +11,9 @@ from .generate import rand_ndarray
 from .surroundings import default_device
 
 
-def compare_ndarray_tuple(t1: Any, t2: Any, rtol: float | None = None, atol: float | None = None) -> None:
+def compare_ndarray_tuple(
+    t1: Any, t2: Any, rtol: float | None = None, atol: float | None = None
+) -> None:
     """`assert_almost_equal` of arrays in tuples, and tuples in tuples; None is not compared."""
     if t1 is None or t2 is None:
         return
@@ -75,7 +77,9 @@ def _compare(
     begun = []
     for side, optimizer in enumerate((opt1, opt2)):
         mine = [pair[side] for pair in weights]
-        states = [optimizer.create_state_multi_precision(i, weight) for i, weight in enumerate(mine)]
+        states = [
+            optimizer.create_state_multi_precision(i, weight) for i, weight in enumerate(mine)
+        ]
         begun.append(tuple(states))
         if compare_states and side:
             compare_ndarray_tuple(begun[0], begun[1])

@@ -33,7 +33,9 @@ def _check_csr(rows: int, columns: int, density: float, distribution: str) -> No
     if not 0 <= density <= 1:
         raise MXNetValueError(f"density has to be between 0 and 1, got {density}")
     if rows <= 0 or columns <= 0:
-        raise MXNetValueError(f"num_rows or num_cols should be greater than 0, got ({rows}, {columns})")
+        raise MXNetValueError(
+            f"num_rows or num_cols should be greater than 0, got ({rows}, {columns})"
+        )
     if distribution == "powerlaw" and int(rows * columns * density) < 2 * rows:
         raise MXNetValueError(
             f"not supported for this density: {density} for this shape ({rows}, {columns}); "
@@ -41,7 +43,9 @@ def _check_csr(rows: int, columns: int, density: float, distribution: str) -> No
         )
 
 
-def _uniform(rows: int, columns: int, density: float, dtype: Any, data_init: Any, shuffle: bool) -> Any:
+def _uniform(
+    rows: int, columns: int, density: float, dtype: Any, data_init: Any, shuffle: bool
+) -> Any:
     from scipy import sparse
 
     made = sparse.rand(rows, columns, density, dtype=dtype, format="csr")
@@ -65,7 +69,9 @@ def _powerlaw(rows: int, columns: int, density: float, dtype: Any) -> np.ndarray
         out[row, 1 : 1 + count] = 1 + np.random.uniform(0.001, 2, count)
         left -= count
     if left > 0:
-        raise MXNetValueError(f"not supported for this density: {density} for this shape ({rows}, {columns})")
+        raise MXNetValueError(
+            f"not supported for this density: {density} for this shape ({rows}, {columns})"
+        )
     return out
 
 
@@ -108,7 +114,10 @@ def rand_sparse_ndarray(
             values = assign_each(values, modifier_func).astype(dtype)
         if not len(rows):
             return _sparse().zeros("row_sparse", shape, ctx=ctx, dtype=dtype), (values, rows)
-        return _sparse().row_sparse_array((values, rows), shape=shape, ctx=ctx, dtype=dtype), (values, rows)
+        return _sparse().row_sparse_array((values, rows), shape=shape, ctx=ctx, dtype=dtype), (
+            values,
+            rows,
+        )
     if stype != "csr":
         raise MXNetAssertionError(f"unknown storage type {stype!r}: 'row_sparse' or 'csr'")
     if len(shape) != 2:
@@ -116,9 +125,13 @@ def rand_sparse_ndarray(
     _check_csr(*shape, density, distribution)
     if distribution == "uniform":
         made = _uniform(*shape, density, dtype, data_init, shuffle_csr_indices)
-        csr = _sparse().csr_matrix((made.data, made.indices, made.indptr), shape=shape, ctx=ctx, dtype=dtype)
+        csr = _sparse().csr_matrix(
+            (made.data, made.indices, made.indptr), shape=shape, ctx=ctx, dtype=dtype
+        )
     elif distribution == "powerlaw":
-        csr = _sparse().csr_matrix(_powerlaw(*shape, density, dtype), shape=shape, ctx=ctx, dtype=dtype)
+        csr = _sparse().csr_matrix(
+            _powerlaw(*shape, density, dtype), shape=shape, ctx=ctx, dtype=dtype
+        )
     else:
         raise MXNetAssertionError(f"Distribution not supported: {distribution}")
     return csr, (csr.indptr, csr.indices, csr.data)
@@ -144,7 +157,9 @@ def create_sparse_array_zd(
     if stype == "row_sparse":
         density = 0.0
         if rsp_indices is not None and len(rsp_indices) > shape[0]:
-            raise MXNetAssertionError(f"{len(rsp_indices)} rows were given for an array of {shape[0]}")
+            raise MXNetAssertionError(
+                f"{len(rsp_indices)} rows were given for an array of {shape[0]}"
+            )
     return create_sparse_array(
         shape, stype, data_init, rsp_indices, dtype, modifier_func, density, shuffle_csr_indices
     )

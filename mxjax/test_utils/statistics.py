@@ -53,12 +53,16 @@ def chi_square_check(
     from scipy import stats
 
     if len(probs) != len(buckets):
-        raise MXNetValueError(f"{len(buckets)} buckets have {len(probs)} probabilities: one for each is expected")
+        raise MXNetValueError(
+            f"{len(buckets)} buckets have {len(probs)} probabilities: one for each is expected"
+        )
     samples = np.array(generator(nsamples))
     if isinstance(buckets[0], (list, tuple)):
         edges = np.array(buckets, np.float32).reshape(-1)
         if (np.diff(np.array(buckets, np.float64).reshape(-1)) < 0).any():
-            raise MXNetValueError(f"buckets must be in ascending order and not overlap, got {list(buckets)}")
+            raise MXNetValueError(
+                f"buckets must be in ascending order and not overlap, got {list(buckets)}"
+            )
         places = np.searchsorted(edges, samples, side="right") // 2
         observed = np.array([(places == k).sum() for k in range(len(buckets))], np.int64)
     else:

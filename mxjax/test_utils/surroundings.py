@@ -106,7 +106,9 @@ def environment(*args: Any) -> Iterator[None]:
     elif len(args) == 2:
         wanted = {args[0]: args[1]}
     else:
-        raise MXNetTypeError(f"environment takes a dict, or a name and a value, got {len(args)} arguments")
+        raise MXNetTypeError(
+            f"environment takes a dict, or a name and a value, got {len(args)} arguments"
+        )
     before = {name: settings.variable(name) for name in wanted}
     try:
         for name, value in wanted.items():

@@ -34,7 +34,9 @@ def _array(value: Any, ctx: Any, dtype: Any) -> Any:
     return nd.array(value, ctx=ctx, dtype=value.dtype if dtype == "asnumpy" else dtype)
 
 
-def _by_name(names: Sequence[str], given: Arrays, what: str, ctx: Any, dtype: Any) -> dict[str, Any]:
+def _by_name(
+    names: Sequence[str], given: Arrays, what: str, ctx: Any, dtype: Any
+) -> dict[str, Any]:
     """Arrays by name: from a dictionary, which must have all names, or from a sequence in the names' order."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
@@ -48,7 +50,9 @@ def _by_name(names: Sequence[str], given: Arrays, what: str, ctx: Any, dtype: An
 
 def _location(sym: Any, location: Arrays, ctx: Any, dtype: Any) -> dict[str, Any]:
     if dtype != "asnumpy" and np.dtype(dtype).name not in ("float16", "float32", "float64"):
-        raise MXNetValueError(f"dtype must be float16, float32, float64 or 'asnumpy', got {dtype!r}")
+        raise MXNetValueError(
+            f"dtype must be float16, float32, float64 or 'asnumpy', got {dtype!r}"
+        )
     return _by_name(sym.list_arguments(), location, "location", ctx, dtype)
 
 
@@ -98,7 +102,9 @@ def check_symbolic_forward(
     )
     outputs = executor.forward(is_train=False)
     for name, want, got in zip(sym.list_outputs(), expected, outputs, strict=False):
-        assert_almost_equal(want, got, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan=equal_nan)
+        assert_almost_equal(
+            want, got, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan=equal_nan
+        )
     return outputs
 
 
@@ -124,7 +130,11 @@ def check_symbolic_backward(
     ctx = ctx or default_device()
     arguments = _location(sym, location, ctx, dtype)
     names = sym.list_arguments()
-    wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(names, expected, strict=False))
+    wanted = (
+        dict(expected)
+        if isinstance(expected, Mapping)
+        else dict(zip(names, expected, strict=False))
+    )
     before = {name: np.random.normal(size=value.shape) for name, value in sorted(wanted.items())}
     grads = {}
     for name, value in before.items():
@@ -132,7 +142,9 @@ def check_symbolic_backward(
         if stype not in (None, "default"):
             grads[name] = create_sparse_array(value.shape, str(stype), density=0.0)
         else:
-            grads[name] = nd.array(value, ctx=ctx, dtype=wanted[name].dtype if dtype == "asnumpy" else dtype)
+            grads[name] = nd.array(
+                value, ctx=ctx, dtype=wanted[name].dtype if dtype == "asnumpy" else dtype
+            )
     if isinstance(grad_req, str):
         grad_req = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, list | tuple):
@@ -155,7 +167,9 @@ def check_symbolic_backward(
         elif grad_req[name] == "add":
             got = got - before[name]
         elif grad_req[name] != "write":
-            raise MXNetValueError(f"grad_req of {name} must be 'write', 'add' or 'null', got {grad_req[name]!r}")
+            raise MXNetValueError(
+                f"grad_req of {name} must be 'write', 'add' or 'null', got {grad_req[name]!r}"
+            )
         rt, at = get_tols(want, grads[name], rtol, atol)
         assert_almost_equal(want, got, rt, at, words, equal_nan=equal_nan)
     return grads
@@ -218,11 +232,15 @@ def check_symbol_numeric_gradient(
     arguments = _location(sym, location, ctx, dtype)
     auxiliary = _auxiliary(sym, aux_states, ctx, dtype)
     values = {name: value.asnumpy() for name, value in arguments.items()}
-    fixed = None if auxiliary is None else {name: value.asnumpy() for name, value in auxiliary.items()}
+    fixed = (
+        None if auxiliary is None else {name: value.asnumpy() for name, value in auxiliary.items()}
+    )
     if isinstance(grad_nodes, Mapping):
         grad_req = dict(grad_nodes)
     else:
-        grad_req = dict.fromkeys(sym.list_arguments() if grad_nodes is None else grad_nodes, "write")
+        grad_req = dict.fromkeys(
+            sym.list_arguments() if grad_nodes is None else grad_nodes, "write"
+        )
     shape = sym.infer_shape(**{name: value.shape for name, value in values.items()})[1][0]
     weights = "__random_proj"
     out = symbols.make_loss(sym.as_nd_ndarray() * symbols.Variable(weights))
@@ -243,7 +261,9 @@ def check_symbol_numeric_gradient(
         grad = grads[name]
         if request == "null":
             if grad is not None and not np.array_equal(grad.asnumpy(), before[name].astype(dtype)):
-                raise MXNetAssertionError(f"the gradient of {name} was written, though grad_req is 'null'")
+                raise MXNetAssertionError(
+                    f"the gradient of {name} was written, though grad_req is 'null'"
+                )
             continue
         assert grad is not None
         rt, at = get_tols(numeric[name], grad, rtol, atol)
@@ -275,7 +295,10 @@ def check_consistency(
     if len(ctx_list) < 2:
         raise MXNetAssertionError(f"ctx_list needs two entries to compare, got {len(ctx_list)}")
     symbols = list(sym) if isinstance(sym, list | tuple) else [sym] * len(ctx_list)
-    exes = [each._simple_bind(grad_req=grad_req, **where) for each, where in zip(symbols, ctx_list, strict=True)]
+    exes = [
+        each._simple_bind(grad_req=grad_req, **where)
+        for each, where in zip(symbols, ctx_list, strict=True)
+    ]
     arguments, states = dict(arg_params or {}), dict(aux_params or {})
     for name, array in sorted(exes[0].arg_dict.items()):
         if name not in arguments:
@@ -329,16 +352,23 @@ def check_consistency(
 
     # All begin with the same gradients, in the least precise dtype of each output.
     heads = [
-        out.astype(min((exe.outputs[place].dtype for exe in exes), key=lambda d: np.dtype(d).itemsize)).asnumpy()
+        out.astype(
+            min((exe.outputs[place].dtype for exe in exes), key=lambda d: np.dtype(d).itemsize)
+        ).asnumpy()
         for place, out in enumerate(exes[0].outputs)
     ]
     for exe, where in zip(exes, ctx_list, strict=True):
-        given = [nd.array(h, ctx=where.get("ctx"), dtype=o.dtype) for h, o in zip(heads, exe.outputs, strict=True)]
+        given = [
+            nd.array(h, ctx=where.get("ctx"), dtype=o.dtype)
+            for h, o in zip(heads, exe.outputs, strict=True)
+        ]
         exe.backward(given)
     return compare([{**outputs_of(exe), **exe.grad_dict} for exe in exes], "Train")
 
 
-def _tolerances(a: Any, b: Any, of_a: Any, of_b: Any, rtol: Tolerance, atol: Tolerance) -> tuple[Any, Any]:
+def _tolerances(
+    a: Any, b: Any, of_a: Any, of_b: Any, rtol: Tolerance, atol: Tolerance
+) -> tuple[Any, Any]:
     """The tolerances of the least precise dtype that the two arrays, or the computations that made them, have."""
     least = min((a.dtype, b.dtype, of_a, of_b), key=lambda dtype: np.dtype(dtype).itemsize)
     probe = np.zeros((), least)
@@ -366,7 +396,9 @@ def check_speed(
     shapes = kwargs if location is None else {name: value.shape for name, value in location.items()}
     exe = sym._simple_bind(ctx=ctx, grad_req=grad_req or "write", **shapes)
     if location is None:
-        location = {name: np.random.normal(size=array.shape) for name, array in exe.arg_dict.items()}
+        location = {
+            name: np.random.normal(size=array.shape) for name, array in exe.arg_dict.items()
+        }
     for name, value in location.items():
         exe.arg_dict[name][:] = _host(value).astype(exe.arg_dict[name].dtype)
 

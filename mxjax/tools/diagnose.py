@@ -26,14 +26,21 @@ def told(section: str) -> list[str]:
     if section == "python":
         return [f"Version      : {platform.python_version()}", f"Executable   : {sys.executable}"]
     if section == "pip":
-        return [f"{name:13}: {_package(name)}" for name in ("pip", "numpy", "jax", "jaxlib", "flax", "optax")]
+        return [
+            f"{name:13}: {_package(name)}"
+            for name in ("pip", "numpy", "jax", "jaxlib", "flax", "optax")
+        ]
     if section == "os":
         return [f"Platform     : {platform.platform()}", f"Node         : {platform.node()}"]
     import mxjax
 
     if section == "mxnet":
         features = [f"{'+' if f.enabled else '-'} {f.name}" for f in mxjax.runtime.feature_list()]
-        return [f"Version      : {mxjax.__version__}", f"Directory    : {mxjax.__path__[0]}", *features]
+        return [
+            f"Version      : {mxjax.__version__}",
+            f"Directory    : {mxjax.__path__[0]}",
+            *features,
+        ]
     if section == "hardware":
         import jax
 
@@ -46,7 +53,9 @@ def main(arguments: list[str]) -> int:
     """Prints the sections that are asked for."""
     asked = argparse.ArgumentParser("diagnose.py", description="What this machine is")
     for name in (*SECTIONS, "network"):
-        shown = "taken: nothing is asked of the network" if name == "network" else f"the section {name}"
+        shown = (
+            "taken: nothing is asked of the network" if name == "network" else f"the section {name}"
+        )
         asked.add_argument(f"--{name}", type=int, default=1, help=shown)
     asked.add_argument("--region", default="", help="taken")
     asked.add_argument("--timeout", type=int, default=10, help="taken")

@@ -19,7 +19,11 @@ def epochs(lines: Iterable[str]) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
     for line in lines:
         for epoch, kind, name, value in _LINE.findall(line):
-            key = "time" if kind == "Time cost" else {"Train-": "train-", "Validation-": "val-"}[kind] + name
+            key = (
+                "time"
+                if kind == "Time cost"
+                else {"Train-": "train-", "Validation-": "val-"}[kind] + name
+            )
             found.setdefault(int(epoch), {})[key] = value
     return found
 
@@ -41,7 +45,9 @@ def main(arguments: list[str]) -> int:
     asked = argparse.ArgumentParser("parse_log.py", description="The epochs of a log as a table")
     asked.add_argument("logfile")
     asked.add_argument("--format", choices=("markdown", "none"), default="markdown")
-    asked.add_argument("--metric-names", nargs="+", default=["accuracy"], help="the metrics that are looked for")
+    asked.add_argument(
+        "--metric-names", nargs="+", default=["accuracy"], help="the metrics that are looked for"
+    )
     given = asked.parse_args(arguments)
     with open(given.logfile, encoding="utf-8") as file:
         print(table(epochs(file), given.metric_names, given.format == "markdown"))

@@ -41,22 +41,33 @@ def test_what_operators_compute_in(mixed, dtype):
     assert str(npx.activation(low, act_type="tanh").dtype) == dtype
     assert str(npx.leaky_relu(low, act_type="elu").dtype) == "float32"
     assert str((low + float32(2, 4)).dtype) == "float32"
-    assert str(mx.nd.concat(low.as_nd_ndarray(), mx.nd.ones((2, 4)), dim=1).dtype) == "<class 'numpy.float32'>"
+    assert (
+        str(mx.nd.concat(low.as_nd_ndarray(), mx.nd.ones((2, 4)), dim=1).dtype)
+        == "<class 'numpy.float32'>"
+    )
     assert str(mx.np.concatenate([low, low]).dtype) == dtype
     # Results between 0 and 1, or of size 1, keep bfloat16, which has float32's range.
     want = "bfloat16" if dtype == "bfloat16" else "float32"
     assert str(npx.softmax(low).dtype) == want
     assert str(npx.layer_norm(low, mx.np.ones(4), mx.np.zeros(4)).dtype) == want
     assert str(npx.log_softmax(low).dtype) == "float32"
-    assert mx.np.dot(mx.np.ones((2, 2), dtype="float64"), mx.np.ones((2, 2), dtype="float64")).dtype == "float64"
+    assert (
+        mx.np.dot(mx.np.ones((2, 2), dtype="float64"), mx.np.ones((2, 2), dtype="float64")).dtype
+        == "float64"
+    )
     exact = onp.dot(x.asnumpy(), w.asnumpy().T)
     onp.testing.assert_allclose(low.astype("float32").asnumpy(), exact, rtol=1e-2)
 
 
 def network():
     net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Dense(4, in_units=6, use_bias=False), gluon.nn.BatchNorm(in_channels=4),
-            gluon.nn.Activation("relu"), gluon.nn.LayerNorm(in_channels=4), gluon.nn.Dense(3, in_units=4))
+    net.add(
+        gluon.nn.Dense(4, in_units=6, use_bias=False),
+        gluon.nn.BatchNorm(in_channels=4),
+        gluon.nn.Activation("relu"),
+        gluon.nn.LayerNorm(in_channels=4),
+        gluon.nn.Dense(3, in_units=4),
+    )
     net.initialize(mx.init.Xavier())
     return net
 
@@ -66,12 +77,17 @@ def gradients(net, x):
     with autograd.record():
         loss = loss_of(net(x), mx.np.array([0, 2, 1, 1])).mean()
     loss.backward()
-    return loss, {k: p.grad().asnumpy() for k, p in net.collect_params().items() if p.grad_req != "null"}
+    return loss, {
+        k: p.grad().asnumpy() for k, p in net.collect_params().items() if p.grad_req != "null"
+    }
 
 
 def test_gradients_of_a_network(mixed):
     mx.np.random.seed(1)
-    net, x = network(), 2 * float32(4, 6) - 1  # around zero, so that batch statistics lose no digits
+    net, x = (
+        network(),
+        2 * float32(4, 6) - 1,
+    )  # around zero, so that batch statistics lose no digits
     wanted, want = gradients(net, x)
     net.hybridize()
     gradients(net, x)  # a graph that was recorded before
@@ -109,10 +125,18 @@ def test_lists(mixed):
         amp.init("float16", target_precision_ops=["Convolutoin"])
     with pytest.raises(ValueError, match="exp"):
         amp.init("float16", target_precision_ops=["exp"], fp32_ops=["exp"])
-    mixed("float16", target_precision_ops=["exp"], fp32_ops=["FullyConnected"], conditional_fp32_ops=[])
+    mixed(
+        "float16",
+        target_precision_ops=["exp"],
+        fp32_ops=["FullyConnected"],
+        conditional_fp32_ops=[],
+    )
     x = float32(2, 3)
     assert mx.nd.exp(x.as_nd_ndarray()).dtype == onp.float16
-    assert npx.fully_connected(x.astype("float16"), x, None, num_hidden=2, no_bias=True).dtype == "float32"
+    assert (
+        npx.fully_connected(x.astype("float16"), x, None, num_hidden=2, no_bias=True).dtype
+        == "float32"
+    )
     assert npx.activation(x.astype("float16"), act_type="softrelu").dtype == "float16"
     mixed("bfloat16")  # a second call changes nothing
     assert mx.nd.exp(x.as_nd_ndarray()).dtype == onp.float16
@@ -144,7 +168,9 @@ def trained(kind, blown, scaled=True, **options):
             if bad and not keep:
                 continue
             with autograd.record():
-                loss = (w.data() * mx.np.array([1.0, 2.0, onp.inf if bad else 3.0]) * (step + 1)).sum()
+                loss = (
+                    w.data() * mx.np.array([1.0, 2.0, onp.inf if bad else 3.0]) * (step + 1)
+                ).sum()
                 if keep and scaled:
                     with amp.scale_loss([loss], trainer) as (big,):
                         big.backward()
@@ -157,7 +183,9 @@ def trained(kind, blown, scaled=True, **options):
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "lamb", "nadam"])
 def test_steps_that_overflow_are_left_out(kind):
-    (got, trainer), (want, _) = trained(kind, {1, 2, 4}, momentum=0.9) if kind == "sgd" else trained(kind, {1, 2, 4})
+    (got, trainer), (want, _) = (
+        trained(kind, {1, 2, 4}, momentum=0.9) if kind == "sgd" else trained(kind, {1, 2, 4})
+    )
     onp.testing.assert_allclose(got, want, rtol=1e-6)
     assert trainer.amp_loss_scale == 2.0**13
     assert trainer._amp_loss_scaler.skipped == 3
@@ -237,7 +265,10 @@ def test_what_is_refused(mixed):
     with pytest.raises(AssertionError, match="float64"):
         mixed("float64")
     mixed("float16")
-    with pytest.raises(AssertionError, match="init_trainer"), amp.scale_loss(mx.np.ones(1), trainer):
+    with (
+        pytest.raises(AssertionError, match="init_trainer"),
+        amp.scale_loss(mx.np.ones(1), trainer),
+    ):
         pass
     with pytest.raises(AssertionError, match="init_trainer"):
         _ = trainer.amp_loss_scale
@@ -260,7 +291,9 @@ def test_two_devices():
     trainer.scale_losses_by(LossScaler())
     for bad in (False, True):
         with autograd.record():
-            losses = [(d * (onp.inf if bad and k else 1.0)).sum() for k, d in enumerate(w.list_data())]
+            losses = [
+                (d * (onp.inf if bad and k else 1.0)).sum() for k, d in enumerate(w.list_data())
+            ]
             with amp.scale_loss(losses, trainer) as big:
                 autograd.backward(big)
         trainer.step(2)
@@ -283,7 +316,9 @@ def temporaries(dtype):
     x.wait_to_read()
 
     def listen(name, device, compiled, options):
-        found.append((compiled.memory_analysis().temp_size_in_bytes, options.get("xla_disable_hlo_passes")))
+        found.append(
+            (compiled.memory_analysis().temp_size_in_bytes, options.get("xla_disable_hlo_passes"))
+        )
 
     hooks.compile_listeners.append(listen)
     try:

@@ -24,7 +24,10 @@ def network():
 
 def nodes(converted):
     read = json.loads(converted.tojson(remove_amp_cast=False))["nodes"]
-    return [[n["op"], n["name"], n.get("attrs", {}).get("__dtype__"), [i[0] for i in n["inputs"]]] for n in read]
+    return [
+        [n["op"], n["name"], n.get("attrs", {}).get("__dtype__"), [i[0] for i in n["inputs"]]]
+        for n in read
+    ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(c["kwargs"]) or "lists")
@@ -39,7 +42,11 @@ def test_a_model_computes_nearly_the_same():
     rng = onp.random.RandomState(0)
     sym, shapes = network(), {"data": (2, 3, 6, 6)}
     names, (args, _, states) = sym.list_arguments(), sym.infer_shape(**shapes)
-    params = {n: mx.nd.array(rng.uniform(-0.5, 0.5, s)) for n, s in zip(names, args, strict=True) if n != "data"}
+    params = {
+        n: mx.nd.array(rng.uniform(-0.5, 0.5, s))
+        for n, s in zip(names, args, strict=True)
+        if n != "data"
+    }
     aux = {n: mx.nd.ones(s) for n, s in zip(sym.list_auxiliary_states(), states, strict=True)}
     x = mx.nd.array(rng.uniform(size=shapes["data"]))
     want = sym.bind(mx.cpu(), {"data": x, **params}, aux_states=aux).forward()[0].asnumpy()
@@ -53,8 +60,11 @@ def test_a_model_computes_nearly_the_same():
 
 def test_a_block_in_mixed_precision(tmp_path):
     net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Dense(4, in_units=6, activation="tanh"), gluon.nn.BatchNorm(in_channels=4),
-            gluon.nn.Dense(3, in_units=4))
+    net.add(
+        gluon.nn.Dense(4, in_units=6, activation="tanh"),
+        gluon.nn.BatchNorm(in_channels=4),
+        gluon.nn.Dense(3, in_units=4),
+    )
     net.initialize(mx.init.Xavier())
     x = mx.np.array(onp.random.RandomState(0).uniform(size=(2, 6)), dtype="float32")
     with pytest.raises(RuntimeError, match="hybridize"):

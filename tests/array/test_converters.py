@@ -25,7 +25,9 @@ class Tensor:
 
     def __array__(self, dtype=None):
         if self._history:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         return self._data
 
     numpy = __array__
@@ -97,7 +99,9 @@ def test_a_summary_writer_takes_arrays(first, tmp_path):
     folder = tmp_path / "torch" / "utils" / "tensorboard"
     folder.mkdir(parents=True)
     for at in (folder, folder.parent, folder.parent.parent):
-        (at / "__init__.py").write_text("from .summary import SummaryWriter\n" if at is folder else "")
+        (at / "__init__.py").write_text(
+            "from .summary import SummaryWriter\n" if at is folder else ""
+        )
     (folder / "_convert_np.py").write_text(CONVERTS)
     (folder / "summary.py").write_text(SUMMARY)
     code = (

@@ -42,9 +42,17 @@ def test_numpy_functions_are_ours():
 def test_broadcast_arrays_takes_numbers_and_lists():
     x = mx.np.array([[1.0], [2.0]])
     for function in (onp.broadcast_arrays, mx.np.broadcast_arrays):
-        for others in ((0,), ([1.0, 2.0, 3.0],), (onp.ones(3),), (mx.np.ones(3), 2.5), ([1, 2, 3], 4)):
+        for others in (
+            (0,),
+            ([1.0, 2.0, 3.0],),
+            (onp.ones(3),),
+            (mx.np.ones(3), 2.5),
+            ([1, 2, 3], 4),
+        ):
             found = function(x, *others)
-            plain = onp.broadcast_arrays(x.asnumpy(), *[getattr(o, "asnumpy", lambda o=o: o)() for o in others])
+            plain = onp.broadcast_arrays(
+                x.asnumpy(), *[getattr(o, "asnumpy", lambda o=o: o)() for o in others]
+            )
             assert len(found) == len(plain)
             for got, want in zip(found, plain, strict=True):
                 assert isinstance(got, mx.np.ndarray)

@@ -85,7 +85,11 @@ def test_codes_from_the_right():
     x = mx.nd.ones((10, 5, 4))
     assert x.reshape((-1, 0)).shape == (40, 5)
     assert x.reshape((-1, 0), reverse=True).shape == (50, 4)
-    assert mx.nd.ones((2, 3, 64)).reshape((-3, 16, -1, -4), reverse=True).shape == (6, 16, 4)  # as MXNet gives it
+    assert mx.nd.ones((2, 3, 64)).reshape((-3, 16, -1, -4), reverse=True).shape == (
+        6,
+        16,
+        4,
+    )  # as MXNet gives it
     with pytest.raises(mx.MXNetError, match="Cannot reshape"):
         mx.nd.ones((64,)).reshape((-4, 16, 4), reverse=True)
     with pytest.raises(mx.MXNetError, match="Cannot reshape"):

@@ -62,7 +62,9 @@ def test_images():
     image = pytest.importorskip("PIL.Image", reason="comes with the extra: data")
     pixels = mx.np.arange(12, dtype="uint8").reshape(2, 2, 3)
     onp.testing.assert_array_equal(onp.asarray(image.fromarray(pixels.asnumpy())), pixels.asnumpy())
-    onp.testing.assert_array_equal(mx.np.array(image.fromarray(pixels.asnumpy())).asnumpy(), pixels.asnumpy())
+    onp.testing.assert_array_equal(
+        mx.np.array(image.fromarray(pixels.asnumpy())).asnumpy(), pixels.asnumpy()
+    )
 
 
 def test_python(array):

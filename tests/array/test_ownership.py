@@ -122,7 +122,11 @@ def test_dlpack_from_numpy_shares():
     assert before[1].item() == 1 and twice[1].item() == 2  # what was computed keeps its numbers
     mx.nd.from_numpy(given.copy())[3] = 7
     y.detach()[3] = 7
-    assert given[3] == 7 and onp.may_share_memory(given[2:5], y[3]) and not onp.may_share_memory(given[4:], y[:4])
+    assert (
+        given[3] == 7
+        and onp.may_share_memory(given[2:5], y[3])
+        and not onp.may_share_memory(given[4:], y[:4])
+    )
 
 
 def test_dlpack_capsules():

@@ -125,7 +125,10 @@ def test_alias(case, kind):
     # MXNet 2 answers mx.nd's arrays in mx.np's kind where a function does not refuse them; here results are of the
     # inputs' kind, so that Gluon's layers serve both.
     answers = want["type"] if "as_n" in case["expr"] else kind
-    assert type(got) is (mx.np.ndarray if answers == "np" else mx.nd.NDArray) and want["type"] in ("np", answers)
+    assert type(got) is (mx.np.ndarray if answers == "np" else mx.nd.NDArray) and want["type"] in (
+        "np",
+        answers,
+    )
     assert list(got.shape) == want["shape"]
     assert (got is x) == want["same"]
     x[0, 0, 0] = -77

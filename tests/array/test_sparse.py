@@ -39,7 +39,13 @@ def test_parts_of_an_array(rows, csr):
     assert parts(rows) == [[0, 2], [[0, 0.5, 0], [0.25, 0, 0.75]]]
     assert parts(csr) == [[0, 1, 1, 3, 3], [1, 0, 2], [0.5, 0.25, 0.75]]
     assert rows.indices.dtype == csr.indptr.dtype == np.int64
-    assert (rows.shape, rows.ndim, len(csr), rows.dtype, csr.context) == ((4, 3), 2, 4, np.float32, mx.cpu(0))
+    assert (rows.shape, rows.ndim, len(csr), rows.dtype, csr.context) == (
+        (4, 3),
+        2,
+        4,
+        np.float32,
+        mx.cpu(0),
+    )
     assert repr(rows) == "\n<RowSparseNDArray 4x3 @cpu(0)>"
     assert str(csr) == "\n<CSRNDArray 4x3 @cpu(0)>"
     for a in (rows, csr):
@@ -99,12 +105,23 @@ BINARY = {
 )
 def test_functions_of_two(name, kinds, stype):
     rng = np.random.default_rng(3)
-    a, b = (np.where(rng.random((5, 4)) < 0.4, rng.random((5, 4)), 0).astype("float32") for _ in range(2))
+    a, b = (
+        np.where(rng.random((5, 4)) < 0.4, rng.random((5, 4)), 0).astype("float32")
+        for _ in range(2)
+    )
     a[1] = b[2] = 0
     stypes = {"d": "default", "r": "row_sparse", "c": "csr"}
-    made = getattr(nd, name)(*[nd.array(v).tostype(stypes[k]) for v, k in zip((a, b), kinds, strict=True)])
+    made = getattr(nd, name)(
+        *[nd.array(v).tostype(stypes[k]) for v, k in zip((a, b), kinds, strict=True)]
+    )
     assert made.stype == stype
-    numpy = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "add_n": np.add}
+    numpy = {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "add_n": np.add,
+    }
     with np.errstate(all="ignore"):
         want = numpy[name.removeprefix("elemwise_").removeprefix("broadcast_")](a, b)
     np.testing.assert_allclose(made.asnumpy(), want, rtol=1e-6)
@@ -114,10 +131,40 @@ def test_python_operators(rows, csr, x):
     for a in (rows, csr):
         stypes = {
             "default": [
-                *(a + 1, a - 2, 1 - a, 2 / a, a**2, a % 2, a == 0, a != 2, a < 2, a >= 0, a / a, a == a, x * a, x + a)
+                *(
+                    a + 1,
+                    a - 2,
+                    1 - a,
+                    2 / a,
+                    a**2,
+                    a % 2,
+                    a == 0,
+                    a != 2,
+                    a < 2,
+                    a >= 0,
+                    a / a,
+                    a == a,
+                    x * a,
+                    x + a,
+                )
             ],
             a.stype: [
-                *(a + 0, a - 0, a * 2, 2 * a, a / 2, a == 2, a != 0, a < 0, 0 < a, a > 2, a + a, a - a, a * a, a * x),
+                *(
+                    a + 0,
+                    a - 0,
+                    a * 2,
+                    2 * a,
+                    a / 2,
+                    a == 2,
+                    a != 0,
+                    a < 0,
+                    0 < a,
+                    a > 2,
+                    a + a,
+                    a - a,
+                    a * a,
+                    a * x,
+                ),
                 -a,
             ],
         }
@@ -140,7 +187,10 @@ def test_sums_of_rows_keep_the_rows_of_both(rows):
 
 
 def test_retain(rows, csr, x):
-    assert parts(sparse.retain(rows, nd.array([0, 1, 3]))) == [[0, 1, 3], [[0, 0.5, 0], [0, 0, 0], [0, 0, 0]]]
+    assert parts(sparse.retain(rows, nd.array([0, 1, 3]))) == [
+        [0, 1, 3],
+        [[0, 0.5, 0], [0, 0, 0], [0, 0, 0]],
+    ]
     assert parts(rows.retain(nd.array([2], dtype="int64"))) == [[2], [[0.25, 0, 0.75]]]
     assert parts(sparse.retain(sparse.zeros("row_sparse", (4, 3)), nd.array([0, 1]))) == [[], []]
     for wrong in (x, csr):
@@ -185,7 +235,9 @@ def test_batches_of_many_sizes_need_few_programs():
         x = np.zeros(400, "float32")
         x[at] = 1 + rng.random(stored)
         x = x.reshape(8, 50)
-        np.testing.assert_allclose(nd.dot(nd.array(x).tostype("csr"), w).asnumpy(), x @ w.asnumpy(), rtol=1e-5)
+        np.testing.assert_allclose(
+            nd.dot(nd.array(x).tostype("csr"), w).asnumpy(), x @ w.asnumpy(), rtol=1e-5
+        )
 
     product(50)
     inferred = mx.engine.stats()["inferred"]
@@ -200,7 +252,9 @@ def test_reductions(csr, rows):
             for keepdims in (False, True):
                 made = getattr(nd, name)(csr, axis=axis, keepdims=keepdims)
                 assert made.stype == "default"
-                np.testing.assert_allclose(made.asnumpy(), fn(DENSE, axis=axis, keepdims=keepdims), rtol=1e-6)
+                np.testing.assert_allclose(
+                    made.asnumpy(), fn(DENSE, axis=axis, keepdims=keepdims), rtol=1e-6
+                )
     for a in (csr, rows):
         np.testing.assert_allclose(a.norm().asnumpy(), [np.linalg.norm(DENSE)], rtol=1e-6)
     made = nd._internal._square_sum(rows, axis=1, keepdims=True)
@@ -300,7 +354,9 @@ def test_check_format():
 def test_scipy_in_and_out(csr):
     scipy = pytest.importorskip("scipy.sparse")
     assert (csr.asscipy() != scipy.csr_matrix(DENSE)).nnz == 0
-    given = scipy.csr_matrix((np.array([1, 2, 3, 4, 5, 6, 1.0]), [0, 2, 2, 0, 1, 2, 1], [0, 2, 3, 7]), shape=(3, 3))
+    given = scipy.csr_matrix(
+        (np.array([1, 2, 3, 4, 5, 6, 1.0]), [0, 2, 2, 0, 1, 2, 1], [0, 2, 3, 7]), shape=(3, 3)
+    )
     for make in (sparse.array, nd.array, sparse.csr_matrix):
         made = make(given)
         assert made.dtype == np.float64
@@ -381,7 +437,9 @@ def test_gradients_of_sparse_gradients():
         (g,) = autograd.grad((y**3).sum(), w, create_graph=True)
         z = g.sum()
     z.backward()
-    np.testing.assert_allclose(w.grad.asnumpy(), [[0, 0], [24, 36]])  # 2 * 6 * w, where a row was used
+    np.testing.assert_allclose(
+        w.grad.asnumpy(), [[0, 0], [24, 36]]
+    )  # 2 * 6 * w, where a row was used
 
 
 def test_what_is_refused_of_sparse_arrays(rows):
@@ -391,7 +449,9 @@ def test_what_is_refused_of_sparse_arrays(rows):
     assert nd.BatchNorm(rows, ones, ones, ones, ones, fix_gamma=False).stype == "default"
 
 
-@pytest.mark.parametrize("stype, length", [("row_sparse", 1 << 40), ("csr", 1 << 40), ("csr", 1 << 61)])
+@pytest.mark.parametrize(
+    "stype, length", [("row_sparse", 1 << 40), ("csr", 1 << 40), ("csr", 1 << 61)]
+)
 def test_a_sparse_array_without_room_for_its_zeros(stype, length):
     one = np.ones(1, np.float32)
     if stype == "csr":

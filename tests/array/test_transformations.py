@@ -59,7 +59,9 @@ def test_grad_still_wants_a_number():
 def test_vmap_jvp_vjp_jacobians_and_hessian():
     x = np.array(X)
     both = onp.stack([X, 2 * X])
-    onp.testing.assert_allclose(jax.vmap(f)(np.array(both)).asnumpy(), (onp.tanh(both) ** 2).sum(1), rtol=1e-5)
+    onp.testing.assert_allclose(
+        jax.vmap(f)(np.array(both)).asnumpy(), (onp.tanh(both) ** 2).sum(1), rtol=1e-5
+    )
     value, tangent = jax.jvp(f, (x,), (np.array([1.0, 0.0, 0.0]),))
     onp.testing.assert_allclose(tangent.asnumpy(), df(X)[0], rtol=1e-5)
     value, back = jax.vjp(f, x)
@@ -69,7 +71,9 @@ def test_vmap_jvp_vjp_jacobians_and_hessian():
         onp.testing.assert_allclose(jacobian(np.tanh)(x).asnumpy(), slope, rtol=1e-5, atol=1e-7)
     onp.testing.assert_allclose(jax.hessian(f)(x).asnumpy(), onp.diag(d2f(X)), rtol=1e-4, atol=1e-6)
     onp.testing.assert_allclose(jax.grad(jax.checkpoint(f))(x).asnumpy(), df(X), rtol=1e-5)
-    onp.testing.assert_allclose(jax.linearize(f, x)[1](np.ones(3)).asnumpy(), df(X).sum(), rtol=1e-5)
+    onp.testing.assert_allclose(
+        jax.linearize(f, x)[1](np.ones(3)).asnumpy(), df(X).sum(), rtol=1e-5
+    )
 
 
 def test_custom_rules():
@@ -86,21 +90,27 @@ def test_custom_rules():
         return np.sin(a)
 
     doubled.defjvp(lambda at, along: (doubled(*at), 2 * along[0] * np.cos(at[0])))
-    onp.testing.assert_allclose(jax.grad(lambda a: doubled(a).sum())(np.array(X)).asnumpy(), 2 * onp.cos(X), rtol=1e-6)
+    onp.testing.assert_allclose(
+        jax.grad(lambda a: doubled(a).sum())(np.array(X)).asnumpy(), 2 * onp.cos(X), rtol=1e-6
+    )
 
 
 def test_control_flow():
     x = np.array(X)
     total, seen = jax.lax.scan(lambda c, row: (c + row.sum(), c), np.array(0.0), np.ones((4, 3)))
     assert total.item() == 12 and seen.tolist() == [0, 3, 6, 9]
-    onp.testing.assert_array_equal(jax.lax.cond(x.sum().jax > 0, lambda a: a * 2, lambda a: a, x).asnumpy(), 2 * X)
+    onp.testing.assert_array_equal(
+        jax.lax.cond(x.sum().jax > 0, lambda a: a * 2, lambda a: a, x).asnumpy(), 2 * X
+    )
     onp.testing.assert_array_equal(jax.lax.fori_loop(0, 3, lambda k, a: a + k, x).asnumpy(), X + 3)
     grown = jax.lax.while_loop(lambda a: (np.abs(a).max() < 10).jax, lambda a: a * 2, x)
     onp.testing.assert_array_equal(grown.asnumpy(), 8 * X)
 
 
 def test_eval_shape_gives_shapes():
-    out = jax.eval_shape(lambda a: np.dot(a, a.T).astype("float16"), jax.ShapeDtypeStruct((5, 3), "float32"))
+    out = jax.eval_shape(
+        lambda a: np.dot(a, a.T).astype("float16"), jax.ShapeDtypeStruct((5, 3), "float32")
+    )
     assert (out.shape, out.dtype, out.ndim, out.size) == ((5, 5), onp.float16, 2, 25)
     again = jax.eval_shape(lambda a: a.sum(axis=0), out)
     assert again.shape == (5,)
@@ -143,7 +153,12 @@ def test_a_block_takes_arrays_of_jax(hybrid):
         net.hybridize()
     x = onp.ones((4, 3), "f") * X
     want = x @ net.weight.data().asnumpy().T
-    for run in (net, jax.jit(net), jax.jit(lambda a: net(a)), jax.vmap(lambda row: net(row[None])[0])):
+    for run in (
+        net,
+        jax.jit(net),
+        jax.jit(lambda a: net(a)),
+        jax.vmap(lambda row: net(row[None])[0]),
+    ):
         out = run(jnp.asarray(x))
         assert type(out) is np.ndarray
         onp.testing.assert_allclose(out.asnumpy(), want, rtol=1e-5)
@@ -195,9 +210,13 @@ def test_use_key_makes_random_numbers_pure():
         onp.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
         assert (a.asnumpy() != c.asnumpy()).any()
     mx.random.seed(3)  # as documented: the numbers of the seed
-    onp.testing.assert_allclose(one[0].asnumpy(), 1 + np.random.normal(size=64).asnumpy(), rtol=1e-6)
+    onp.testing.assert_allclose(
+        one[0].asnumpy(), 1 + np.random.normal(size=64).asnumpy(), rtol=1e-6
+    )
     with mx.random.use_key(jax.random.key(3)):
-        onp.testing.assert_allclose(one[0].asnumpy(), 1 + np.random.normal(size=64).asnumpy(), rtol=1e-6)
+        onp.testing.assert_allclose(
+            one[0].asnumpy(), 1 + np.random.normal(size=64).asnumpy(), rtol=1e-6
+        )
 
 
 def test_use_key_leaves_the_devices_streams_alone():
@@ -252,8 +271,12 @@ def test_numbers_drawn_while_jax_traces_are_told_of():
     net.initialize()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        jax.jit(net)(jnp.ones((2, 3)))  # parameters that are initialized meanwhile, and Dropout in prediction
-        jax.grad(lambda a: (a * np.random.normal(size=3)).sum())(np.zeros(3))  # JAX runs it each time
+        jax.jit(net)(
+            jnp.ones((2, 3))
+        )  # parameters that are initialized meanwhile, and Dropout in prediction
+        jax.grad(lambda a: (a * np.random.normal(size=3)).sum())(
+            np.zeros(3)
+        )  # JAX runs it each time
 
 
 def test_what_ours_compute_while_jax_traces_stays_concrete():

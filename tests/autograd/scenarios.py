@@ -272,8 +272,9 @@ def an_error_ends_the_scope(mx):
 def recording_is_per_thread(mx):
     seen = []
     with mx.autograd.record():
-        t = threading.Thread(target=lambda: seen.append(
-            [mx.autograd.is_recording(), mx.autograd.is_training()]))
+        t = threading.Thread(
+            target=lambda: seen.append([mx.autograd.is_recording(), mx.autograd.is_training()])
+        )
         t.start()
         t.join()
     return seen
@@ -578,17 +579,52 @@ def expressions():
     return [e.strip() for line in GRADIENTS.splitlines() for e in line.split(" | ")]
 
 
-SCENARIOS = {f.__name__: f for f in (
-    grad_before_backward, grad_without_attach, unknown_grad_req,
-    backward_of_a_vector_starts_with_ones, head_gradient, several_heads,
-    head_lists_of_different_length, backward_twice, retain_graph, backward_without_record,
-    backward_of_a_variable, backward_inside_record, write_overwrites, add_accumulates,
-    null_takes_no_part, unused_variable_keeps_its_gradient, held_gradient_sees_the_next_one,
-    attach_again_gives_a_new_buffer, drop_grad, attach_to_intermediate,
-    attach_after_the_computation, detach_and_stop_gradient, pause_cuts, flags,
-    an_error_ends_the_scope, recording_is_per_thread, nested_records, grad_function,
-    grad_of_one_variable_is_a_list, grad_of_unreachable, grad_of_unattached, second_order,
-    mark_variables, in_place_on_a_recorded_array, whole_write_into_a_constant_is_recorded,
-    in_place_outside_record_keeps_the_attachment, gradient_dtypes, views, function,
-    function_with_an_unused_output, function_is_used_once, released_results_are_constants,
-    results_whose_lengths_depend_on_numbers, parts_of_integers)}
+SCENARIOS = {
+    f.__name__: f
+    for f in (
+        grad_before_backward,
+        grad_without_attach,
+        unknown_grad_req,
+        backward_of_a_vector_starts_with_ones,
+        head_gradient,
+        several_heads,
+        head_lists_of_different_length,
+        backward_twice,
+        retain_graph,
+        backward_without_record,
+        backward_of_a_variable,
+        backward_inside_record,
+        write_overwrites,
+        add_accumulates,
+        null_takes_no_part,
+        unused_variable_keeps_its_gradient,
+        held_gradient_sees_the_next_one,
+        attach_again_gives_a_new_buffer,
+        drop_grad,
+        attach_to_intermediate,
+        attach_after_the_computation,
+        detach_and_stop_gradient,
+        pause_cuts,
+        flags,
+        an_error_ends_the_scope,
+        recording_is_per_thread,
+        nested_records,
+        grad_function,
+        grad_of_one_variable_is_a_list,
+        grad_of_unreachable,
+        grad_of_unattached,
+        second_order,
+        mark_variables,
+        in_place_on_a_recorded_array,
+        whole_write_into_a_constant_is_recorded,
+        in_place_outside_record_keeps_the_attachment,
+        gradient_dtypes,
+        views,
+        function,
+        function_with_an_unused_output,
+        function_is_used_once,
+        released_results_are_constants,
+        results_whose_lengths_depend_on_numbers,
+        parts_of_integers,
+    )
+}

@@ -15,8 +15,11 @@ DATA = json.loads((Path(__file__).parent.parent / "data" / "autograd.json").read
 def same(got, want):
     """Equal, floats within rounding; an error may be any MXNetError or the recorded builtin."""
     if isinstance(want, list):
-        return (isinstance(got, (list, tuple)) and len(got) == len(want)
-                and all(same(g, w) for g, w in zip(got, want, strict=True)))
+        return (
+            isinstance(got, (list, tuple))
+            and len(got) == len(want)
+            and all(same(g, w) for g, w in zip(got, want, strict=True))
+        )
     if isinstance(want, float) and isinstance(got, (int, float)):
         return got == pytest.approx(want, rel=2e-5, abs=1e-6, nan_ok=True)
     if want == "MXNetError":

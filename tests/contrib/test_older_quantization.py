@@ -13,9 +13,16 @@ def test_files_and_pairs(tmp_path):
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
     net.save(str(tmp_path / "net.json"))
     mx.nd.save(str(tmp_path / "net.params"), {"arg:w": mx.nd.ones(2), "aux:m": mx.nd.zeros(1)})
-    assert q._load_sym(net) is net and q._load_sym(str(tmp_path / "net.json")).list_arguments() == net.list_arguments()
+    assert (
+        q._load_sym(net) is net
+        and q._load_sym(str(tmp_path / "net.json")).list_arguments() == net.list_arguments()
+    )
     arguments, states = q._load_params(str(tmp_path / "net.params"))
-    assert list(arguments) == ["w"] and list(states) == ["m"] and q._load_params((arguments, states))[1] is states
+    assert (
+        list(arguments) == ["w"]
+        and list(states) == ["m"]
+        and q._load_params((arguments, states))[1] is states
+    )
     for refused in (lambda: q._load_sym(3), lambda: q._load_params(3)):
         with pytest.raises(ValueError, match="path"):
             refused()
@@ -23,7 +30,10 @@ def test_files_and_pairs(tmp_path):
 
 def test_batches_as_an_iterator():
     data, inputs = q._as_data_iter([[mx.nd.ones((2, 3)), mx.nd.zeros(2)]])
-    assert [(x.name, x.shape) for x in inputs] == [("data", (2, 3)), ("data0", (2,))] and data.batch_size == 2
+    assert [(x.name, x.shape) for x in inputs] == [
+        ("data", (2, 3)),
+        ("data0", (2,)),
+    ] and data.batch_size == 2
     assert [len(batch.data) for batch in data] == [2]
     with pytest.raises(TypeError, match="not a valid iterator"):
         q._as_data_iter(3)
@@ -35,7 +45,9 @@ def test_what_layers_give():
     module.bind([("data", (2, 3))], for_training=False)
     module.init_params(mx.init.One())
     x = onp.array([[1, 2, 3], [4, 5, 6], [0, 0, -1], [1, 1, 1]], "float32")
-    found, count = q._collect_layer_output_min_max(module, mx.io.NDArrayIter(x, batch_size=2), "int8", ["fc_output"])
+    found, count = q._collect_layer_output_min_max(
+        module, mx.io.NDArrayIter(x, batch_size=2), "int8", ["fc_output"]
+    )
     assert found == {"fc_output": (-1.0, 15.0)} and count == 4
     found, _ = q._collect_layer_histogram(module, mx.io.NDArrayIter(x, batch_size=2), ["fc_output"])
     counts, edges, low, high, reach = found["fc_output"]

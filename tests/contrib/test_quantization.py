@@ -28,7 +28,9 @@ def test_thresholds(name, levels, threshold, divergence):
     reach = float(onp.abs(x).max())
     counts, edges = onp.histogram(x, bins=1001, range=(-reach, reach))
     got = calibration.optimal_threshold(counts, edges, levels)
-    assert got[0] == pytest.approx(threshold, rel=0.02)  # float32 there: of nearly equal ones another is the least
+    assert got[0] == pytest.approx(
+        threshold, rel=0.02
+    )  # float32 there: of nearly equal ones another is the least
     assert got[1] == pytest.approx(divergence, rel=1e-3, abs=1e-6)
 
 
@@ -40,7 +42,11 @@ def test_histograms_grow():
         collector.collect("a", "op", mx.np.array(part))
         collector.collect("b", "op", part)
     counts, edges, low, high, reach = collector.hist_dict["a"]
-    assert list(collector.hist_dict) == ["a"] and counts.sum() == len(x) and len(edges) == len(counts) + 1
+    assert (
+        list(collector.hist_dict) == ["a"]
+        and counts.sum() == len(x)
+        and len(edges) == len(counts) + 1
+    )
     assert (low, high) == pytest.approx((parts[1].min(), parts[1].max()))
     assert edges[-1] == pytest.approx(reach) and reach >= max(-low, high)
     assert collector.post_collect()["a"][1] <= reach
@@ -58,11 +64,17 @@ def digits(n, seed):
 def network():
     """Random features of a convolution, and a layer that least squares fits."""
     net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Conv2D(16, 3, in_channels=1, activation="relu"), gluon.nn.MaxPool2D(2, 2), gluon.nn.Flatten(),
-            gluon.nn.Dense(10, in_units=16 * 9))
+    net.add(
+        gluon.nn.Conv2D(16, 3, in_channels=1, activation="relu"),
+        gluon.nn.MaxPool2D(2, 2),
+        gluon.nn.Flatten(),
+        gluon.nn.Dense(10, in_units=16 * 9),
+    )
     mx.np.random.seed(3)
     net.initialize(mx.init.Normal(0.5))
-    net[0].bias.set_data(mx.np.array(onp.random.RandomState(1).uniform(-0.5, 0.5, 16), dtype="float32"))
+    net[0].bias.set_data(
+        mx.np.array(onp.random.RandomState(1).uniform(-0.5, 0.5, 16), dtype="float32")
+    )
     x, label = digits(600, 1)
     features = net[2](net[1](net[0](mx.np.array(x)))).asnumpy()
     found = onp.linalg.lstsq(onp.c_[features, onp.ones(len(x))], onp.eye(10)[label], rcond=1e-3)[0]
@@ -101,7 +113,9 @@ def by_rounding(net, x, by_row=False, levels=127.5, wide=1):
         axes = tuple(range(1, a.ndim)) if rows else None
         return (onp.abs(a).max(axes) / levels) ** 2 / 12
 
-    inner = (conv**2).sum((1, 2, 3)) * variance(wide * x, levels) + 9 * (x**2).mean() * variance(conv, rows=by_row)
+    inner = (conv**2).sum((1, 2, 3)) * variance(wide * x, levels) + 9 * (x**2).mean() * variance(
+        conv, rows=by_row
+    )
     inner = onp.repeat(inner + variance(wide * first), 9)
     outer = (dense**2) @ inner + (features**2).sum(1).mean() * variance(dense, rows=by_row)
     return onp.sqrt((outer + variance(wide * net(mx.np.array(x)).asnumpy())).mean())
@@ -131,7 +145,11 @@ def test_accuracy(trained, options):
     assert right > 0.9
     assert (got.argmax(1) == label).mean() >= right - 0.005
     assert close(got, want, by_rounding(net, x.asnumpy(), by_row, levels))
-    low = {p.shape for name, p in made.collect_params().items() if name.endswith("0.weight_quantize_min")}
+    low = {
+        p.shape
+        for name, p in made.collect_params().items()
+        if name.endswith("0.weight_quantize_min")
+    }
     assert low == {(16,) if by_row else (1,)}
     dtypes = {name: p.dtype for name, p in made.collect_params().items()}
     assert dtypes["0.weight_quantize"] == dtypes["3.weight_quantize"] == onp.int8
@@ -145,7 +163,9 @@ def test_accuracy(trained, options):
 
 def test_export_and_exclusions(trained, tmp_path):
     net, x, _, want = trained
-    made = quantization.quantize_net(net, calib_data=loader(x), calib_mode="naive", exclude_layers_match=["dense"])
+    made = quantization.quantize_net(
+        net, calib_data=loader(x), calib_mode="naive", exclude_layers_match=["dense"]
+    )
     assert "FullyConnected" in operators(made) and "_contrib_quantized_conv" in operators(made)
     made.hybridize()
     got = made(x).asnumpy()
@@ -169,7 +189,9 @@ class Wide(quantization.CalibrationCollector):
 
 def test_a_collector_of_ones_own(trained):
     net, x, _, want = trained
-    made = quantization.quantize_net(net, calib_data=loader(x), calib_mode="custom", LayerOutputCollector=Wide())
+    made = quantization.quantize_net(
+        net, calib_data=loader(x), calib_mode="custom", LayerOutputCollector=Wide()
+    )
     found = next(n.params for n in made._nodes if n.operator == "_contrib_quantize_v2")
     assert found["max_calib_range"] == pytest.approx(2 * float(abs(x.asnumpy()).max()))
     assert close(made(x).asnumpy(), want, by_rounding(net, x.asnumpy(), wide=2))
@@ -178,12 +200,18 @@ def test_a_collector_of_ones_own(trained):
 def test_models_of_symbols():
     rng = onp.random.RandomState(0)
     sym = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")
-    params = {"fc_weight": mx.nd.array(rng.uniform(-1, 1, (4, 6))), "fc_bias": mx.nd.array(rng.uniform(-1, 1, 4))}
+    params = {
+        "fc_weight": mx.nd.array(rng.uniform(-1, 1, (4, 6))),
+        "fc_bias": mx.nd.array(rng.uniform(-1, 1, 4)),
+    }
     x = rng.uniform(-1, 1, (8, 6)).astype("float32")
     want = x @ params["fc_weight"].asnumpy().T + params["fc_bias"].asnumpy()
     qsym, qargs, aux = quantization.quantize_model(
-        sym, params, {}, calib_mode="naive", calib_data=mx.io.NDArrayIter(x, batch_size=4))
-    assert sorted(qargs) == sorted(f"fc_{p}_quantize{e}" for p in ("weight", "bias") for e in ("", "_min", "_max"))
+        sym, params, {}, calib_mode="naive", calib_data=mx.io.NDArrayIter(x, batch_size=4)
+    )
+    assert sorted(qargs) == sorted(
+        f"fc_{p}_quantize{e}" for p in ("weight", "bias") for e in ("", "_min", "_max")
+    )
     got = qsym.bind(mx.current_device(), {"data": mx.nd.array(x), **qargs}).forward()[0].asnumpy()
     onp.testing.assert_allclose(got, want, atol=0.05)
     assert aux == {} and qsym.list_outputs() == ["fc_dequantize_output"]
@@ -202,7 +230,9 @@ def test_what_is_refused(trained):
     with pytest.raises(ValueError, match="calib_data"):
         quantization.quantize_net(net, data_shapes=[(1, 1, 8, 8)], calib_mode="naive")
     with pytest.raises(ValueError, match="subclass"):
-        quantization.quantize_net(net, calib_data=loader(x), calib_mode="custom", LayerOutputCollector=3)
+        quantization.quantize_net(
+            net, calib_data=loader(x), calib_mode="custom", LayerOutputCollector=3
+        )
     with pytest.raises(NotImplementedError, match="collect"):
         quantization.CalibrationCollector().collect("a", "b", 1)
     with pytest.raises(ValueError, match="calibration mode"):

@@ -41,7 +41,9 @@ def test_values_by_the_epoch(installed):
 
 def test_in_a_training(installed):
     data = mx.io.NDArrayIter(mx.nd.ones((4, 2)), mx.nd.array([0, 1, 0, 1]), 2)
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    net = mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax"
+    )
     log = mx.contrib.tensorboard.LogMetricsCallback("runs")
     mx.mod.Module(net).fit(data, eval_data=data, num_epoch=2, eval_end_callback=log)
     assert log.summary_writer.told == [("accuracy", 0.5, 0), ("accuracy", 0.5, 1)]

@@ -47,9 +47,13 @@ def repository(tmp_path, monkeypatch):
         archive.writestr("../outside.txt", "no")
     packed = hashlib.sha1((folder / "glove.6B.zip").read_bytes()).hexdigest()
     glove = text.embedding.GloVe
-    monkeypatch.setattr(glove, "pretrained_file_name_sha1", {"glove.6B.50d.txt": hashlib.sha1(content).hexdigest()})
+    monkeypatch.setattr(
+        glove, "pretrained_file_name_sha1", {"glove.6B.50d.txt": hashlib.sha1(content).hexdigest()}
+    )
     monkeypatch.setattr(glove, "pretrained_archive_name_sha1", {"glove.6B.zip": packed})
-    with mx.config.scope(data_repo=f"file://{tmp_path}/repository", data_home=str(tmp_path / "home")):
+    with mx.config.scope(
+        data_repo=f"file://{tmp_path}/repository", data_home=str(tmp_path / "home")
+    ):
         yield tmp_path
 
 
@@ -57,7 +61,9 @@ def test_files_are_fetched_once(repository):
     for _ in range(2):
         glove = text.embedding.create("GloVe", pretrained_file_name="glove.6B.50d.txt")
         assert glove.idx_to_token == ["<unk>", "the", "of"]
-        (repository / "repository" / "gluon" / "embeddings" / "glove" / "glove.6B.zip").unlink(missing_ok=True)
+        (repository / "repository" / "gluon" / "embeddings" / "glove" / "glove.6B.zip").unlink(
+            missing_ok=True
+        )
     home = repository / "home" / "embeddings" / "glove"
     assert sorted(path.name for path in home.iterdir()) == ["glove.6B.50d.txt", "glove.6B.zip"]
     (home / "glove.6B.50d.txt").write_text("damaged")
@@ -79,7 +85,9 @@ def test_reserved_tokens_have_vectors(tmp_path):
     (tmp_path / "v.txt").write_text("a 1 2\n<pad> 5 6\n")
     with pytest.warns(UserWarning, match="line 3: token 'a' is there already"):
         (tmp_path / "v.txt").write_text("a 1 2\n<pad> 5 6\na 3 4\n")
-        found = text.embedding.CustomEmbedding(str(tmp_path / "v.txt"), reserved_tokens=["<eos>", "<pad>"])
+        found = text.embedding.CustomEmbedding(
+            str(tmp_path / "v.txt"), reserved_tokens=["<eos>", "<pad>"]
+        )
     assert found.idx_to_token == ["<unk>", "<eos>", "<pad>", "a"]
     np.testing.assert_array_equal(found.idx_to_vec.asnumpy(), [[0, 0], [0, 0], [5, 6], [1, 2]])
 

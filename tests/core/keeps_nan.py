@@ -57,7 +57,11 @@ def cases(shape):
 
             yield f"sum({name} {value} {way})", ours, lambda x, of=of, v=value: of(x, v).sum(last)
     low, high = -0.5, 0.5
-    yield "sum(clip)", lambda x: jnp.sum(jnp.clip(x, low, high), last), lambda x: np.clip(x, low, high).sum(last)
+    yield (
+        "sum(clip)",
+        lambda x: jnp.sum(jnp.clip(x, low, high), last),
+        lambda x: np.clip(x, low, high).sum(last),
+    )
     yield (
         "sum(clamp)",
         lambda x: jnp.sum(lax.clamp(x.dtype.type(low), x, x.dtype.type(high)), last),
@@ -78,7 +82,9 @@ def wrong(dtype, shapes):
         for nan in (np.nan, -np.nan):  # what 0 / 0 gives has a sign
             x.flat[rng.choice(x.size, max(x.size // 200, 1), replace=False)] = nan
     given = [arrays[shape] for shape, *_ in made]
-    traced = jax.jit(lambda *xs: [fn(x) for x, (_, _, fn, _) in zip(xs, made, strict=True)]).trace(*given)
+    traced = jax.jit(lambda *xs: [fn(x) for x, (_, _, fn, _) in zip(xs, made, strict=True)]).trace(
+        *given
+    )
     program = traced.lower(**cpu_code.lowering()).compile(compiler_options=default_options("cpu"))
     for (shape, name, _, of), x, out in zip(made, given, program(*given), strict=True):
         with np.errstate(all="ignore"):
@@ -98,10 +104,25 @@ def reductions():
     yield "exp2", "bfloat16", lax.exp2, np.exp2
     for name, of in (("exp", np.exp), ("expm1", np.expm1), ("erf", erf)):
         fn, expected = getattr(lax, name), lambda x, of=of: of(x * float(number))
-        yield f"{name} of products", "bfloat16", lambda x, fn=fn: fn(x * x.dtype.type(number)), expected
-        yield f"{name} of wide products", "bfloat16", lambda x, fn=fn: fn(x.astype("float32") * number), expected
+        yield (
+            f"{name} of products",
+            "bfloat16",
+            lambda x, fn=fn: fn(x * x.dtype.type(number)),
+            expected,
+        )
+        yield (
+            f"{name} of wide products",
+            "bfloat16",
+            lambda x, fn=fn: fn(x.astype("float32") * number),
+            expected,
+        )
     for name in ("int8", "uint8"):
-        yield name, "float32", lambda x, d=name: x.astype(d).astype("float32"), lambda x, d=name: clipped(x, d)
+        yield (
+            name,
+            "float32",
+            lambda x, d=name: x.astype(d).astype("float32"),
+            lambda x, d=name: clipped(x, d),
+        )
 
 
 def clipped(x, dtype):
@@ -112,7 +133,9 @@ def wrong_sums():
     for name, dtype, fn, of in reductions():
         x = np.random.RandomState(7).uniform(-3, 3, (64, 80)).astype(jnp.dtype(dtype))
         traced = jax.jit(lambda x, fn=fn: jnp.sum(fn(x), 0)).trace(x)
-        got = traced.lower(**cpu_code.lowering()).compile(compiler_options=default_options("cpu"))(x)
+        got = traced.lower(**cpu_code.lowering()).compile(compiler_options=default_options("cpu"))(
+            x
+        )
         exact = of(x.astype("float64"))
         size = float(jnp.finfo(got.dtype).eps) * np.abs(exact).sum(0)
         if not np.all(np.abs(np.asarray(got, "float64") - exact.sum(0)) <= 2 * size):
@@ -121,7 +144,9 @@ def wrong_sums():
 
 if __name__ == "__main__":
     with jax.enable_x64(True):
-        dtypes = ("float16", "bfloat16", "float32", "float64") if "all" in sys.argv else ("float32",)
+        dtypes = (
+            ("float16", "bfloat16", "float32", "float64") if "all" in sys.argv else ("float32",)
+        )
         for name in dtypes:
             for line in wrong(jnp.dtype(name), SHAPES + MORE if "all" in sys.argv else SHAPES):
                 print(line)

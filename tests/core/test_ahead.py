@@ -49,7 +49,9 @@ def test_numbers_that_can_be_told_are_sent_once_in_many_steps(dtype: str) -> Non
     sender, before = Ahead(HERE), _sent()
     for n in range(PROVEN + 1 + 3 * STEPS):
         row = np.array([n + 0.25, 7], dtype)
-        got = sender.array(row, lambda many, n=n: [np.array([n + k + 0.25, 7], dtype) for k in range(1, many + 1)])
+        got = sender.array(
+            row, lambda many, n=n: [np.array([n + k + 0.25, 7], dtype) for k in range(1, many + 1)]
+        )
         assert np.asarray(got).tobytes() == row.tobytes()
     assert _sent() - before == PROVEN + 1 + 3
 
@@ -128,7 +130,11 @@ def _losses(
         ("sgd", True, {"learning_rate": 0.1, "momentum": 0.9}),
         ("adam", False, {"learning_rate": 0.01}),
         ("lamb", True, {"learning_rate": 0.01}),
-        ("sgd", False, {"learning_rate": 0.1, "lr_scheduler": mx.lr_scheduler.CosineScheduler(99, 0.1, 0, 3)}),
+        (
+            "sgd",
+            False,
+            {"learning_rate": 0.1, "lr_scheduler": mx.lr_scheduler.CosineScheduler(99, 0.1, 0, 3)},
+        ),
     ],
     ids=["sgd", "adam", "lamb", "schedule"],
 )
@@ -152,7 +158,9 @@ def test_a_steady_step_sends_nothing_and_computes_the_same(
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
-def test_random_numbers_are_the_same_and_send_nothing(far: None, monkeypatch: pytest.MonkeyPatch, hybrid: bool) -> None:
+def test_random_numbers_are_the_same_and_send_nothing(
+    far: None, monkeypatch: pytest.MonkeyPatch, hybrid: bool
+) -> None:
     losses, sent = _losses(25, hybrid, "sgd", drop=True, learning_rate=0.1)
     assert sent[12:] == [0] * 13
     monkeypatch.setattr(ahead, "is_far", lambda device: False)

@@ -26,7 +26,8 @@ from mxjax.gluon import nn
 
 pytestmark = [
     pytest.mark.skipif(
-        threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread"
+        threading.current_thread() is not threading.main_thread(),
+        reason="signals come to the main thread",
     ),
     # Python closes generators that nobody reads to their end, and swallows what is raised there.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -71,7 +72,9 @@ class Raiser:
         self.places: list[tuple[str, str, int]] = []
 
     def _pass(self, frame: Any, event: str) -> None:
-        self.places.append((event, frame.f_code.co_filename, frame.f_lasti if self.opcodes else frame.f_lineno))
+        self.places.append(
+            (event, frame.f_code.co_filename, frame.f_lasti if self.opcodes else frame.f_lineno)
+        )
         if len(self.places) - 1 == self.at:
             if self.error is Pressed:
                 signal.raise_signal(signal.SIGINT)
@@ -284,7 +287,9 @@ def gradient() -> tuple[Callable[[], Any], Callable[[], None]]:
 
     def check() -> None:
         k = one_of(x.grad, np.zeros((3, 4)), 2 * a * b)
-        assert one_of(y.grad, np.full((3, 4), 3.0), 3 + a * a + 2) == k  # all gradients of a pass, or none
+        assert (
+            one_of(y.grad, np.full((3, 4), 3.0), 3 + a * a + 2) == k
+        )  # all gradients of a pass, or none
         with autograd.record():
             z = (x * y).sum()
         z.backward()
@@ -317,7 +322,10 @@ def training(
     optimizer: str, options: dict[str, Any], hybrid: bool, start: np.ndarray, data: np.ndarray
 ) -> tuple[Any, Any, Callable[[], None]]:
     net = nn.HybridSequential()
-    net.add(nn.Dense(2, in_units=3, use_bias=False, activation="tanh"), nn.Dense(1, in_units=2, use_bias=False))
+    net.add(
+        nn.Dense(2, in_units=3, use_bias=False, activation="tanh"),
+        nn.Dense(1, in_units=2, use_bias=False),
+    )
     net.initialize()
     net[0].weight.set_data(mx.np.array(start))
     net[1].weight.set_data(mx.np.array(start[:1, :2]))
@@ -348,7 +356,9 @@ def numbers_of(net: Any, trainer: Any) -> list[np.ndarray]:
 OPTIMIZERS = {"adam": {"learning_rate": 0.1}, "sgd": {"learning_rate": 0.1, "momentum": 0.9}}
 
 
-def step_of(optimizer: str, hybrid: bool) -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
+def step_of(
+    optimizer: str, hybrid: bool
+) -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
     options = OPTIMIZERS[optimizer]
     start = _numbers.uniform(-1, 1, (2, 3)).astype(np.float32)
     data = _numbers.uniform(-1, 1, (4, 3)).astype(np.float32)
@@ -386,7 +396,11 @@ def step_of(optimizer: str, hybrid: bool) -> Callable[[], tuple[Callable[[], Any
 class Normed(nn.HybridSequential):
     def __init__(self) -> None:
         super().__init__()
-        self.add(nn.Dense(4, in_units=3, use_bias=False), nn.BatchNorm(in_channels=4), nn.Activation("relu"))
+        self.add(
+            nn.Dense(4, in_units=3, use_bias=False),
+            nn.BatchNorm(in_channels=4),
+            nn.Activation("relu"),
+        )
 
 
 def first_call() -> tuple[Callable[[], Any], Callable[[], None]]:
@@ -598,7 +612,10 @@ def fitting() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
     net = mx.sym.LinearRegressionOutput(net, mx.sym.var("label"), name="out")
     module = mx.mod.Module(net, ["data"], ["label"], context=mx.cpu())
     module.bind([("data", (4, 3))], [("label", (4, 1))])
-    start = {n: _numbers.uniform(-1, 1, s).astype(np.float32) for n, s in (("one", (2, 3)), ("two", (1, 2)))}
+    start = {
+        n: _numbers.uniform(-1, 1, s).astype(np.float32)
+        for n, s in (("one", (2, 3)), ("two", (1, 2)))
+    }
     names = [f"{n}_weight" for n in start]
     module.init_params()
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
@@ -614,9 +631,14 @@ def fitting() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
     def numbers() -> list[np.ndarray]:
         given = module.get_params()[0]
         states = module._updater.states
-        found = [given[n].asnumpy() for n in names] + [states[k].asnumpy() for k in range(2) if k in states]
+        found = [given[n].asnumpy() for n in names] + [
+            states[k].asnumpy() for k in range(2) if k in states
+        ]
         counts = module._optimizer.update_counts[0]
-        return [*found, np.array([counts.get(0, 0), counts.get(1, 0), module._optimizer.num_update])]
+        return [
+            *found,
+            np.array([counts.get(0, 0), counts.get(1, 0), module._optimizer.num_update]),
+        ]
 
     module.set_params({f"{n}_weight": mx.nd.array(v) for n, v in start.items()}, {})
     path = []
@@ -630,7 +652,9 @@ def fitting() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
     def make() -> tuple[Callable[[], Any], Callable[[], None]]:
         first, second, m1, m2, _ = path[1]
         module.set_params({names[0]: mx.nd.array(first), names[1]: mx.nd.array(second)}, {})
-        for state, numbers_of_it in zip((module._updater.states[0], module._updater.states[1]), (m1, m2), strict=True):
+        for state, numbers_of_it in zip(
+            (module._updater.states[0], module._updater.states[1]), (m1, m2), strict=True
+        ):
             state[:] = mx.nd.array(numbers_of_it)
         module._optimizer.update_counts = {0: {0: 2, 1: 2}}
         module._optimizer.num_update = 2
@@ -683,7 +707,12 @@ TIERS: dict[str, dict[str, Any]] = {
     "graphs": {"engine.cold": "interpret", "engine.compile_price": 0.01},
     "compile": {"engine.cold": "compile"},
 }
-WAYS = [(case, tier) for case in CASES for tier in ("interpret", "compile") if tier == "interpret" or case not in ANEW]
+WAYS = [
+    (case, tier)
+    for case in CASES
+    for tier in ("interpret", "compile")
+    if tier == "interpret" or case not in ANEW
+]
 WAYS += [("sgd, hybridized", "graphs")]
 
 
@@ -692,7 +721,10 @@ def python_s_handler() -> Iterator[None]:
     def late(number: int, frame: object) -> None:
         raise RuntimeError("too late")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGTERM, late)
+    before = (
+        signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.signal(signal.SIGTERM, late),
+    )
     yield
     signal.signal(signal.SIGINT, before[0])
     signal.signal(signal.SIGTERM, before[1])
@@ -716,4 +748,9 @@ def test_an_exception_at_each_line(case: str, tier: str, error: type[BaseExcepti
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_each_instruction(case: str, tier: str) -> None:
     with mx.config.scope(TIERS[tier]):
-        everywhere(CASES[case](), opcodes=True, most=8000, error=Pressed if case in PRESSED else Interrupted)
+        everywhere(
+            CASES[case](),
+            opcodes=True,
+            most=8000,
+            error=Pressed if case in PRESSED else Interrupted,
+        )

@@ -96,7 +96,12 @@ def test_random_numbers_are_bit_equal_in_both_tiers() -> None:
     def work() -> list[np.ndarray]:
         mx.random.seed(7)
         r = mx.np.random
-        drawn = (r.uniform(size=(5, 3)), r.normal(2, 3, size=(4,)), r.randint(0, 100, size=(6,)), r.rand(3))
+        drawn = (
+            r.uniform(size=(5, 3)),
+            r.normal(2, 3, size=(4,)),
+            r.randint(0, 100, size=(6,)),
+            r.rand(3),
+        )
         return [a.asnumpy() for a in drawn]
 
     here = work()
@@ -111,7 +116,10 @@ def test_a_large_draw_needs_no_program() -> None:
     """A program of random bits takes XLA longer than NumPy draws some million of them."""
     mx.random.seed(7)
     drawn = []
-    assert counted(lambda: drawn.append(mx.np.random.uniform(size=(300, 701)).asnumpy()))["compiled"] == 0
+    assert (
+        counted(lambda: drawn.append(mx.np.random.uniform(size=(300, 701)).asnumpy()))["compiled"]
+        == 0
+    )
     mx.random.seed(7)
     with mx.config.scope({"engine.cold": "compile"}):
         np.testing.assert_array_equal(drawn[0], mx.np.random.uniform(size=(300, 701)).asnumpy())
@@ -124,7 +132,9 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> mx.Device:
         return mx.gpu()
     device = jax.devices("cpu")[1]
     for module in (cold, by_call):
-        monkeypatch.setattr(module, "platform_of", lambda d: "gpu" if d is device else platform_of(d))
+        monkeypatch.setattr(
+            module, "platform_of", lambda d: "gpu" if d is device else platform_of(d)
+        )
     return mx.cpu(1)
 
 
@@ -196,7 +206,9 @@ def test_interpret_never_compiles_a_segment() -> None:
     assert found["compiled"] == 0 and found["interpreted"] == 3000
 
 
-@pytest.mark.parametrize("says", [{"MXNET_ENFORCE_DETERMINISM": 1}, {"MXNET_ENGINE_TYPE": "NaiveEngine"}])
+@pytest.mark.parametrize(
+    "says", [{"MXNET_ENFORCE_DETERMINISM": 1}, {"MXNET_ENGINE_TYPE": "NaiveEngine"}]
+)
 def test_determinism_and_the_naive_engine_have_programs_alone(says: dict[str, Any]) -> None:
     with mx.config.scope(says):
         assert counted(lambda: (mx.np.ones((3, 17)) + 1).asnumpy())["interpreted"] == 0
@@ -296,7 +308,9 @@ def test_another_variant_of_a_large_segment_waits_until_it_comes_again() -> None
         z.asnumpy()
         return y
 
-    counts = [counted(lambda keep=keep: work(keep))["compiled"] for keep in [True] * 6 + [False] * 8]
+    counts = [
+        counted(lambda keep=keep: work(keep))["compiled"] for keep in [True] * 6 + [False] * 8
+    ]
     kept, dropped = counts[:6], counts[6:]
     assert sum(kept) > 0
     assert sum(dropped[: cold.SELDOM]) == 0
@@ -310,7 +324,17 @@ def test_errors_and_odd_numbers_are_the_same_in_both_tiers() -> None:
         def work() -> list[np.ndarray]:
             x, n = mx.np.array(a), mx.np.array(whole, dtype="int32")
             z = mx.np.zeros((0, 3))
-            found = (x * 10, x / 0, mx.np.sqrt(x), mx.np.maximum(x, 0), mx.np.sign(x), n + 1, n * n, z.sum(0), z + 1)
+            found = (
+                x * 10,
+                x / 0,
+                mx.np.sqrt(x),
+                mx.np.maximum(x, 0),
+                mx.np.sign(x),
+                n + 1,
+                n * n,
+                z.sum(0),
+                z + 1,
+            )
             return [r.asnumpy() for r in found]
 
         here = work()

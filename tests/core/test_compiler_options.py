@@ -15,7 +15,9 @@ WIDE = frozenset({"sse2", "avx512f"})
 
 def test_accelerators_keep_the_compilers_defaults_but_for_one_pass():
     assert default_options("tpu", features=WIDE) == {}
-    assert default_options("gpu", features=WIDE) == {"xla_disable_hlo_passes": "horizontal-loop-fusion-for-copy"}
+    assert default_options("gpu", features=WIDE) == {
+        "xla_disable_hlo_passes": "horizontal-loop-fusion-for-copy"
+    }
 
 
 def test_vector_width_follows_the_processor():
@@ -50,7 +52,12 @@ def test_complex_numbers_keep_xlas_width_where_its_arc_tangent_is_wrong(monkeypa
         return options.get("xla_cpu_prefer_vector_width")
 
     angle = jax.jit(lambda x: jnp.imag(jnp.log(jax.lax.complex(x, x))))
-    assert [width(angle, v) for v in ("0.10.1", "0.10.2", "0.11.2", "0.12.0.1")] == [512, None, None, 512]
+    assert [width(angle, v) for v in ("0.10.1", "0.10.2", "0.11.2", "0.12.0.1")] == [
+        512,
+        None,
+        None,
+        512,
+    ]
     assert width(jnp.arctan, "0.10.2") == 512  # has code of ours
 
 

@@ -23,16 +23,25 @@ def test_random_bits_are_those_of_jax():
 
 
 def test_the_inverse_of_the_error_function():
-    x = np.concatenate([np.linspace(-0.999999, 0.999999, 4001), [1e-30, -1e-7, 0, 1, -1, 1.5, np.nan]])
+    x = np.concatenate(
+        [np.linspace(-0.999999, 0.999999, 4001), [1e-30, -1e-7, 0, 1, -1, 1.5, np.nan]]
+    )
     x = x.astype("float32")
     want = special.erfinv(x.astype("float64"))
     found = mx.npx.erfinv(mx.np.array(x)).asnumpy()
     np.testing.assert_allclose(found, want, rtol=2e-6, atol=1e-37)
-    np.testing.assert_array_equal(np.signbit(found[np.isfinite(want)]), np.signbit(want[np.isfinite(want)]))
+    np.testing.assert_array_equal(
+        np.signbit(found[np.isfinite(want)]), np.signbit(want[np.isfinite(want)])
+    )
 
 
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 3.0, -3.0]
-ANGLES = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-22.5, "float64": 2**-51.5}  # relative errors
+ANGLES = {
+    "float16": 2**-11,
+    "bfloat16": 2**-8,
+    "float32": 2**-22.5,
+    "float64": 2**-51.5,
+}  # relative errors
 
 
 def points(n, dtype, seed=0):
@@ -40,7 +49,9 @@ def points(n, dtype, seed=0):
     rng, info = np.random.RandomState(seed + n), jnp.finfo(dtype)
     most = min(np.log10(float(info.max)), 300)
     exponents = rng.uniform(np.log10(float(info.tiny)) / 2, most, n)
-    drawn = np.stack([rng.uniform(-4, 4, n), rng.uniform(-1, 1, n), rng.choice([-1, 1], n) * 10**exponents])
+    drawn = np.stack(
+        [rng.uniform(-4, 4, n), rng.uniform(-1, 1, n), rng.choice([-1, 1], n) * 10**exponents]
+    )
     return drawn[np.arange(n) % 3, np.arange(n)].astype(dtype)
 
 
@@ -53,7 +64,9 @@ def test_arc_tangents_in_vectors_of_every_width(dtype):
     pairs = [(x, points(x.size, kind, 5)) for x in xs] + [(a, b), (xs[3], np.ones_like(xs[3]))]
 
     def angles(xs, pairs):
-        fixed = jnp.arctan2(pairs[3][0], jnp.ones(67, kind))  # one operand is known to be 1: XLA's atan
+        fixed = jnp.arctan2(
+            pairs[3][0], jnp.ones(67, kind)
+        )  # one operand is known to be 1: XLA's atan
         return [jnp.arctan(x) for x in xs], [jnp.arctan2(y, x) for y, x in pairs], fixed
 
     with jax.enable_x64(True):
@@ -61,7 +74,10 @@ def test_arc_tangents_in_vectors_of_every_width(dtype):
         options = of_users(default_options("cpu", features=frozenset({"avx512f"})))
         one, two, fixed = lowered.compile(compiler_options=options)(xs, pairs)
     wanted = [np.arctan(x.astype("float64")) for x in xs]
-    wanted += [np.arctan2(y.astype("float64"), x.astype("float64")) for y, x in (*pairs, (pairs[3][0], np.ones(67)))]
+    wanted += [
+        np.arctan2(y.astype("float64"), x.astype("float64"))
+        for y, x in (*pairs, (pairs[3][0], np.ones(67)))
+    ]
     for got, want in zip((*one, *two, fixed), wanted, strict=True):
         assert got.dtype == kind
         got, tiny = np.asarray(got).astype("float64"), float(jnp.finfo(kind).tiny)

@@ -20,7 +20,9 @@ def lost(*args):
     root = Path(__file__).parents[2]
     env["PYTHONPATH"] = str(root)
     script = [sys.executable, str(Path(__file__).with_name("keeps_nan.py")), *args]
-    return subprocess.run(script, env=env, cwd=root, capture_output=True, text=True, check=True).stdout.split("\n")
+    return subprocess.run(
+        script, env=env, cwd=root, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
 
 
 def test_programs_keep_nan():
@@ -42,26 +44,34 @@ def test_the_largest_number_that_is_only_subtracted(dtype):
     np.testing.assert_array_equal(Code(traced.jaxpr).fn((), x)[0], x.max(1))
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])  # what other platforms are given works here, too
+@pytest.mark.parametrize(
+    "platform", ["cpu", "cuda"]
+)  # what other platforms are given works here, too
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_a_product_with_false_keeps_nan_infinity_and_sign(dtype, platform):
     x = np.array([np.nan, np.inf, -np.inf, -2.0, 3.0, np.nan]).astype(jnp.dtype(dtype))
     mask = np.array([False, False, False, False, True, True])
     with jax.enable_x64(True):
-        traced = jax.jit(lambda mask, x: (mask.astype(dtype) * x, mask * x, (x > 1) * x)).trace(mask, x)
+        traced = jax.jit(lambda mask, x: (mask.astype(dtype) * x, mask * x, (x > 1) * x)).trace(
+            mask, x
+        )
         got = traced.lower(**cpu_code.lowering(platform)).compile()(mask, x)
     wide = x.astype("float64")
     with np.errstate(invalid="ignore"):
         expected = mask * wide, mask * wide, (wide > 1) * wide
     for made, want in zip(got, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(made, "float64"), want)
-        np.testing.assert_array_equal(np.signbit(made)[~np.isnan(want)], np.signbit(want)[~np.isnan(want)])
+        np.testing.assert_array_equal(
+            np.signbit(made)[~np.isnan(want)], np.signbit(want)[~np.isnan(want)]
+        )
 
 
 def test_a_comparison_with_zeros_and_infinities():
     values = np.array([0.0, -0.0, np.inf, -np.inf, 1.0, -1.0, np.nan], "float32")
     x, y = (a.ravel() for a in np.meshgrid(values, values))
-    traced = jax.jit(lambda x, y: (jnp.maximum(x, y), jnp.minimum(x, y), jnp.clip(x, -0.5, y))).trace(x, y)
+    traced = jax.jit(
+        lambda x, y: (jnp.maximum(x, y), jnp.minimum(x, y), jnp.clip(x, -0.5, y))
+    ).trace(x, y)
     got = traced.lower(**cpu_code.lowering()).compile()(x, y)
     expected = np.maximum(x, y), np.minimum(x, y), np.minimum(np.maximum(x, np.float32(-0.5)), y)
     for g, want in zip(got, expected, strict=True):

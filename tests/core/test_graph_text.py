@@ -205,9 +205,16 @@ def test_networks_are_read_back(name, training):
         assert set(graph.inputs) <= {"x", "random_count", "random_key", *params}
 
         def run(g, x):
-            known = {"x": x.jax, "random_count": np.asarray(5), "random_key": core.read(key), **params}
+            known = {
+                "x": x.jax,
+                "random_count": np.asarray(5),
+                "random_key": core.read(key),
+                **params,
+            }
             with jax.enable_x64(True):
-                return [np.asarray(o) for o in jax.jit(g.run)(*[known[n] for n in g.inputs], *g.scalars)]
+                return [
+                    np.asarray(o) for o in jax.jit(g.run)(*[known[n] for n in g.inputs], *g.scalars)
+                ]
 
         for got, want in zip(run(back, x), run(graph, x), strict=True):
             np.testing.assert_array_equal(got, want)
@@ -265,7 +272,10 @@ def test_names_with_other_characters():
     """A name that a text could not hold is changed; one that another has gets a mark."""
     aval = core.aval((2,), "float32", DEVICE)
     with core.recording("a b(c", DEVICE) as rec:
-        xs = [rec.placeholder(aval, n) for n in ("a, b", "a, b", "1.5", "inf", "", "features.0.weight")]
+        xs = [
+            rec.placeholder(aval, n)
+            for n in ("a, b", "a, b", "1.5", "inf", "", "features.0.weight")
+        ]
         graph = rec.finish(xs[::-1], ["out=1"])
     assert graph.name == "a_b_c"
     assert graph.inputs == ("a_b", "a_b_", "in_1.5", "in_inf", "in4", "features.0.weight")
@@ -318,7 +328,9 @@ def test_a_visitor_puts_others_in_place():
     tanh = TABLE["tanh"].bind()
 
     def visit(step, operands):
-        return core.record(tanh, operands) if step.call.name == "Activation" else again(step, operands)
+        return (
+            core.record(tanh, operands) if step.call.name == "Activation" else again(step, operands)
+        )
 
     other = graph.replay(visit)
     assert [s.call.name for s in other.steps] == ["FullyConnected", "tanh"]

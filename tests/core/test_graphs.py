@@ -58,7 +58,10 @@ def test_pending_values_are_captured_and_not_run() -> None:
         graph, taken = rec.subgraph([y._value(), w._value()])
     assert taken == [w._value()] and w._value().seg is not None
     assert mx.engine.stats()["segments"] == 0
-    made = [ndarray._wrap(v) for v in core.record(core.GraphCall(graph), [mx.np.ones(2)._value(), *taken])]
+    made = [
+        ndarray._wrap(v)
+        for v in core.record(core.GraphCall(graph), [mx.np.ones(2)._value(), *taken])
+    ]
     assert [m.asnumpy().tolist() for m in made] == [[3.0, 6.0], [3.0, 6.0]]
     assert mx.engine.stats()["segments"] == 1  # all of it as one program
 
@@ -80,7 +83,10 @@ def test_equal_bodies_are_one_graph() -> None:
 
 
 def test_an_array_of_another_device() -> None:
-    other = next((d for d in mx.np.ones(1).jax.devices().pop().client.local_devices() if d is not device()), None)
+    other = next(
+        (d for d in mx.np.ones(1).jax.devices().pop().client.local_devices() if d is not device()),
+        None,
+    )
     if other is None:
         pytest.skip("one device")
     here = mx.np.ones(2)

@@ -14,7 +14,9 @@ import mxjax as mx
 
 
 def resident():
-    (line,) = [row for row in Path("/proc/self/status").read_text().splitlines() if row.startswith("VmRSS")]
+    (line,) = [
+        row for row in Path("/proc/self/status").read_text().splitlines() if row.startswith("VmRSS")
+    ]
     return int(line.split()[1]) << 10
 
 
@@ -51,7 +53,9 @@ with mx.config.scope(memory_host_kept=0):
 @pytest.mark.observes("memory.host_kept")
 def test_freed_memory_is_kept_or_returned():
     root = Path(__file__).parent.parent.parent
-    ran = subprocess.run([sys.executable, "-c", KEPT_OR_RETURNED], cwd=root, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", KEPT_OR_RETURNED], cwd=root, capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr
 
 
@@ -101,7 +105,9 @@ print(json.dumps([open(sys.argv[1]).read().count("<heap "), (resident() - before
     ],
     ids=["python", "asked", "launcher", "launcher-refused"],
 )
-def test_malloc_is_left_alone_unless_the_user_or_our_launcher_asked(tmp_path, starts, variables, ours):
+def test_malloc_is_left_alone_unless_the_user_or_our_launcher_asked(
+    tmp_path, starts, variables, ours
+):
     """Other threads keep heaps of their own, and what other libraries free goes back to the system."""
     script = tmp_path / "script.py"
     script.write_text(SEEN)

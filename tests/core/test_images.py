@@ -23,7 +23,10 @@ class Mixed(nn.HybridBlock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = nn.Conv2D(4, 3, padding=1, in_channels=3), nn.Conv2D(4, 1, in_channels=4)
+        self.first, self.second = (
+            nn.Conv2D(4, 3, padding=1, in_channels=3),
+            nn.Conv2D(4, 1, in_channels=4),
+        )
         self.norm, self.pool = nn.BatchNorm(in_channels=4), nn.MaxPool2D(3, 2, 1)
         self.third = nn.Conv2D(2, 3, in_channels=8)
 
@@ -34,7 +37,12 @@ class Mixed(nn.HybridBlock):
         y = mx.np.where(y > 0.1, y, mx.np.exp(-y))
         y = mx.np.pad(self.pool(y), ((0, 0), (1, 0), (0, 1), (0, 0)))[:, 1:]
         z = self.third(y)
-        shares = z.mean(axis=(1, 3)).reshape(-1), z.max(axis=1), z.sum(axis=-2), z.transpose(0, 3, 1, 2)
+        shares = (
+            z.mean(axis=(1, 3)).reshape(-1),
+            z.max(axis=1),
+            z.sum(axis=-2),
+            z.transpose(0, 3, 1, 2),
+        )
         return sum(mx.np.square(s).mean() for s in shares) + mx.npx.softmax(z, axis=1)[:, 0].sum()
 
 
@@ -47,7 +55,9 @@ def _graph(net: Any, *shape: int, dtype: str = "float32") -> tuple[Any, list[Any
         graph = net.graph(x)
     rng = np.random.RandomState(1)
     with jax.enable_x64(True):
-        return graph, [jnp.asarray(np.abs(rng.randn(*a.shape)).astype(a.dtype)) for a in graph.avals]
+        return graph, [
+            jnp.asarray(np.abs(rng.randn(*a.shape)).astype(a.dtype)) for a in graph.avals
+        ]
 
 
 def _plain(graph: Any) -> Any:
@@ -69,9 +79,13 @@ def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("parts", [[5], [2, 7], [1, 2, 3, 4, 5, 6, 8, 9]])
-@pytest.mark.parametrize("keep", [pytest.param(ALL, marks=pytest.mark.slow), frozenset(), frozenset({0, 3})])
+@pytest.mark.parametrize(
+    "keep", [pytest.param(ALL, marks=pytest.mark.slow), frozenset(), frozenset({0, 3})]
+)
 def test_values_and_gradients_are_the_plain_ones(parts: list[int], keep: Any) -> None:
-    graph, arrays = _graph(Mixed(), 2, 3, 8, 9, dtype="float64")  # sums in another order differ in the last digits
+    graph, arrays = _graph(
+        Mixed(), 2, 3, 8, 9, dtype="float64"
+    )  # sums in another order differ in the last digits
     arranged = lower(graph, [Part(n, keep) for n in (*parts, len(graph.steps))])
     _same(_found(_plain(graph), arrays), _found(arranged, arrays))
 
@@ -106,8 +120,16 @@ def test_a_step_gives_what_its_calls_give_one_by_one(hybrid: bool) -> None:
         loss = net(x)
     loss.backward()
     _, *grads = _found(_plain(graph), arrays)
-    of = dict(zip([n for n, a in zip(graph.inputs, arrays, strict=True) if a.dtype.kind == "f"], grads, strict=True))
-    learnt = {n: p.grad().asnumpy() for n, p in net.collect_params().items() if p.grad_req != "null"}
+    of = dict(
+        zip(
+            [n for n, a in zip(graph.inputs, arrays, strict=True) if a.dtype.kind == "f"],
+            grads,
+            strict=True,
+        )
+    )
+    learnt = {
+        n: p.grad().asnumpy() for n, p in net.collect_params().items() if p.grad_req != "null"
+    }
     _same([of[n] for n in learnt] + [of[graph.inputs[0]]], [*learnt.values(), x.grad.asnumpy()])
 
 
@@ -148,12 +170,16 @@ def test_only_the_batch_and_the_result_are_turned() -> None:
         """How many arrays of the batch's length change their order."""
         with core.compiler.for_platform("cpu"):
             jaxpr = jax.make_jaxpr(lambda *a: fn(*a))(*arrays).jaxpr
-        large = [e.outvars[0].aval.shape for e in _equations(jaxpr) if e.primitive.name == "transpose"]
+        large = [
+            e.outvars[0].aval.shape for e in _equations(jaxpr) if e.primitive.name == "transpose"
+        ]
         return sum(len(shape) == 4 and shape[0] == 2 for shape in large)
 
     assert turned(lower(graph, ends)) == 2
     assert turned(graph.run) == 2
-    assert turned(_plain(graph)) == 10  # before and after each convolution, the pooling, and the transposed convolution
+    assert (
+        turned(_plain(graph)) == 10
+    )  # before and after each convolution, the pooling, and the transposed convolution
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:

@@ -21,7 +21,8 @@ from mxjax.core.run import cold, interrupts
 from mxjax.gluon import nn
 
 pytestmark = pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread"
+    threading.current_thread() is not threading.main_thread(),
+    reason="signals come to the main thread",
 )
 
 
@@ -66,7 +67,9 @@ def test_an_interrupted_step_is_done(monkeypatch: pytest.MonkeyPatch, at: str) -
         with pytest.raises(KeyboardInterrupt):
             step(*other)
     for _ in range(2):
-        np.testing.assert_array_equal(other[0].weight.data().asnumpy(), twin[0].weight.data().asnumpy())
+        np.testing.assert_array_equal(
+            other[0].weight.data().asnumpy(), twin[0].weight.data().asnumpy()
+        )
         step(*twin)
         step(*other)
 
@@ -122,7 +125,9 @@ def test_where_nobody_handles_it_nothing_is_changed() -> None:
     interrupts.Shield().around(lambda: seen.append(signal.getsignal(signal.SIGINT)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(
-        target=lambda: interrupts.Shield().around(lambda: seen.append(signal.getsignal(signal.SIGINT)))
+        target=lambda: interrupts.Shield().around(
+            lambda: seen.append(signal.getsignal(signal.SIGINT))
+        )
     )
     thread.start()
     thread.join()
@@ -206,7 +211,9 @@ class TripledProp(mx.operator.CustomOpProp):
 
 def test_operators_in_threads_are_awaited_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with mx.config.scope(engine_host_ops_parallel=True):
-        good, bad = (mx.nd.Custom(mx.nd.array([n]), op_type="test_interrupts_tripled") for n in (2.0, -2.0))
+        good, bad = (
+            mx.nd.Custom(mx.nd.array([n]), op_type="test_interrupts_tripled") for n in (2.0, -2.0)
+        )
         for x in (good, bad):
             future = x._value().seg._future
             monkeypatch.setattr(future, "result", Once(future.result))
@@ -219,7 +226,9 @@ def test_operators_in_threads_are_awaited_again(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_host_arrays_that_travel_together_are_sent_again(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+def test_host_arrays_that_travel_together_are_sent_again(
+    monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
     monkeypatch.setattr(packing, "_sent", Once(packing._sent, after))
     made = []
     with pytest.raises(KeyboardInterrupt), packing.packed(1 << 20):

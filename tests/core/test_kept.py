@@ -90,7 +90,9 @@ def test_nobody_else_may_write_or_read_them(folder):
     finally:
         os.umask(before)
     (entry,) = entries(folder)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert (
+        stat.S_IMODE(folder.stat().st_mode) == 0o700 and stat.S_IMODE(entry.stat().st_mode) == 0o600
+    )
     assert [p.name for p in folder.iterdir()] == [entry.name]  # nothing of the writing is left
 
 
@@ -108,7 +110,9 @@ def repacked(change):
     def damaged(data):
         made = change(zlib.decompress(data[kept._HEADER.size :]))
         packed = zlib.compress(made)
-        head = kept._HEADER.pack(kept._MAGIC, data[16:48], len(packed), len(made), kept._digest(packed))
+        head = kept._HEADER.pack(
+            kept._MAGIC, data[16:48], len(packed), len(made), kept._digest(packed)
+        )
         return head + packed
 
     return damaged
@@ -185,8 +189,12 @@ def test_code_of_others_is_not_loaded(folder, monkeypatch, caplog, change):
         assert stat.S_IMODE(entry.stat().st_mode) == 0o600 and build()[1]  # it was written anew
         return
     build(lambda x: x - 5)
-    assert entries(folder) == [entry] and entry.read_bytes() == data  # nor is anything written there
-    assert [str(folder) in r.message and "chmod 700" in r.message for r in caplog.records] == [True]  # said once
+    assert (
+        entries(folder) == [entry] and entry.read_bytes() == data
+    )  # nor is anything written there
+    assert [str(folder) in r.message and "chmod 700" in r.message for r in caplog.records] == [
+        True
+    ]  # said once
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EACCES])
@@ -214,7 +222,9 @@ def test_a_path_that_can_be_no_folder(tmp_path, folder, caplog):
     assert len(caplog.records) == 3
 
 
-def test_the_usual_folder_says_nothing_where_it_cannot_be_written(tmp_path, folder, monkeypatch, caplog):
+def test_the_usual_folder_says_nothing_where_it_cannot_be_written(
+    tmp_path, folder, monkeypatch, caplog
+):
     (tmp_path / "file").write_text("x")
     monkeypatch.setattr(kept, "folder", lambda: str(tmp_path / "file" / "programs"))
     mx.config.set(cache_dir=None)
@@ -286,7 +296,9 @@ def test_a_processor_about_which_xla_writes_lines_has_none(folder, monkeypatch):
 
 
 def calls_back(x):
-    return jax.pure_callback(lambda a: np.asarray(a) * 3 + 1, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return jax.pure_callback(
+        lambda a: np.asarray(a) * 3 + 1, jax.ShapeDtypeStruct(x.shape, x.dtype), x
+    )
 
 
 def prints(x):
@@ -315,7 +327,9 @@ def test_checks_of_numbers_work_in_programs_that_come_again(folder):
     for round_ in range(2):
         mx.core.drop_programs()
         mx.engine.reset()
-        assert np.allclose(mx.np.linalg.inv(mx.np.array([[2.0, 0], [0, 4]])).asnumpy(), [[0.5, 0], [0, 0.25]])
+        assert np.allclose(
+            mx.np.linalg.inv(mx.np.array([[2.0, 0], [0, 4]])).asnumpy(), [[0.5, 0], [0, 0.25]]
+        )
         with pytest.raises(mx.MXNetError, match="[Ss]ingular"):
             mx.np.linalg.inv(mx.np.array([[1.0, 1], [1, 1]])).asnumpy()
         refused = mx.engine.stats()
@@ -370,7 +384,9 @@ def test_a_program_over_several_devices(folder):
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
     data = np.arange(8, dtype=np.float32)
     for expected in (False, True):
-        made, loaded = build(lambda x: (x.sum(), x * 2), jax.ShapeDtypeStruct((8,), data.dtype, sharding=rows))
+        made, loaded = build(
+            lambda x: (x.sum(), x * 2), jax.ShapeDtypeStruct((8,), data.dtype, sharding=rows)
+        )
         assert loaded is expected
         total, twice = made(jax.device_put(data, rows))
         assert float(total) == 28 and np.array_equal(twice, data * 2) and len(twice.devices()) == 4
@@ -466,7 +482,10 @@ def test_an_empty_variable_is_a_value_of_this_option():
         environ = {} if text is None else {"MXJAX_CACHE_DIR": text}
         registry = settings.Registry(settings.OPTIONS, environ, late=True)
         assert registry.get("cache.dir") == value
-    assert settings.Registry(settings.OPTIONS, {"MXJAX_CACHE_MODE": ""}, late=True).get("cache.mode") == "auto"
+    assert (
+        settings.Registry(settings.OPTIONS, {"MXJAX_CACHE_MODE": ""}, late=True).get("cache.mode")
+        == "auto"
+    )
 
 
 # ---- asking, another JAX, threads, processes
@@ -489,7 +508,9 @@ def test_it_tells_before_xla_compiles_and_of_nothing_else(folder, off):
     told = []
     for count in (1, 2 if off else 1):
         traced = trace(triple)
-        made, loaded = kept.compile_or_load(traced.lower(), {}, traced.jaxpr, lambda: told.append(1))
+        made, loaded = kept.compile_or_load(
+            traced.lower(), {}, traced.jaxpr, lambda: told.append(1)
+        )
         assert np.array_equal(made(X), X * 3 + 1) and len(told) == count
 
 
@@ -498,12 +519,21 @@ def test_another_jax_simply_compiles(folder, monkeypatch):
         def compile(self, compiler_options=None):
             return compiler_options
 
-    assert kept.compile_or_load(Lowered(), {"a": 1}) == ({"a": 1}, False) and kept.load(Lowered(), {}) is None
+    assert (
+        kept.compile_or_load(Lowered(), {"a": 1}) == ({"a": 1}, False)
+        and kept.load(Lowered(), {}) is None
+    )
     from jax._src import cache_key
 
     get = cache_key.get
-    monkeypatch.setattr(cache_key, "get", lambda *args: get(*args) if len(args) > 4 else get())  # JAX itself asks, too
-    monkeypatch.setattr(kept, "find", lambda name, find=kept.find: cache_key.get if name == "cache_key" else find(name))
+    monkeypatch.setattr(
+        cache_key, "get", lambda *args: get(*args) if len(args) > 4 else get()
+    )  # JAX itself asks, too
+    monkeypatch.setattr(
+        kept,
+        "find",
+        lambda name, find=kept.find: cache_key.get if name == "cache_key" else find(name),
+    )
     made, loaded = build()
     assert not loaded and np.array_equal(made(X), X * 3 + 1) and not entries(folder)
 
@@ -511,7 +541,10 @@ def test_another_jax_simply_compiles(folder, monkeypatch):
 def test_jaxs_own_cache_beside_ours(folder, tmp_path):
     from jax.experimental.compilation_cache import compilation_cache
 
-    names = {"jax_compilation_cache_dir": str(tmp_path / "jax"), "jax_persistent_cache_min_compile_time_secs": 0.0}
+    names = {
+        "jax_compilation_cache_dir": str(tmp_path / "jax"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+    }
     before = {name: getattr(jax.config, name) for name in names}
     try:
         for name, value in names.items():
@@ -565,11 +598,17 @@ print(json.dumps([got, {k: mx.engine.stats()[k] for k in ("compiled", "loaded")}
 
 
 def test_two_processes_at_once_and_one_after_them(tmp_path):
-    environment = settings.child_environment(MXJAX_CACHE_DIR=None, XDG_CACHE_HOME=str(tmp_path), PYTHONPATH=str(ROOT))
+    environment = settings.child_environment(
+        MXJAX_CACHE_DIR=None, XDG_CACHE_HOME=str(tmp_path), PYTHONPATH=str(ROOT)
+    )
 
     def begin():
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def end(process):

@@ -59,7 +59,13 @@ def test_what_is_made_of_an_array_is_on_its_device(made):
 def test_contexts_make_arrays_on_the_name():
     with B:
         assert mx.current_device() == mx.current_context() == B
-        for x in (mx.np.ones(1), mx.np.array([1]), mx.np.arange(3), mx.nd.random.uniform(shape=2), mx.np.empty((0, 3))):
+        for x in (
+            mx.np.ones(1),
+            mx.np.array([1]),
+            mx.np.arange(3),
+            mx.nd.random.uniform(shape=2),
+            mx.np.empty((0, 3)),
+        ):
             assert x.device == B
         with mx.cpu(0):
             assert mx.np.ones(1).device == mx.cpu(0)
@@ -79,7 +85,9 @@ def test_names_are_told_apart():
     assert hash(mx.cpu(4)) == hash(A)
     assert pickle.loads(pickle.dumps(B)) == B
     for other in (A, mx.cpu(0), mx.cpu(1)):
-        with pytest.raises(mx.MXNetError, match=rf"different devices: .*on cpu\({other.device_id}\), .*on cpu\(8\)"):
+        with pytest.raises(
+            mx.MXNetError, match=rf"different devices: .*on cpu\({other.device_id}\), .*on cpu\(8\)"
+        ):
             mx.np.ones(2, device=other) + mx.np.ones(2, device=B)
 
 
@@ -99,7 +107,9 @@ def test_a_gpu_that_is_not_there_is_an_error():
         with pytest.raises(mx.MXNetError, match="invalid device ordinal"):
             mx.np.ones(2, device=mx.gpu(mx.num_gpus()))
     else:
-        with pytest.raises(mx.MXNetError, match=r"no device gpu\(0\).*Compile with USE_CUDA=1 to enable GPU usage"):
+        with pytest.raises(
+            mx.MXNetError, match=r"no device gpu\(0\).*Compile with USE_CUDA=1 to enable GPU usage"
+        ):
             mx.np.ones(2, device=mx.gpu(0))
 
 
@@ -138,7 +148,9 @@ def test_segments_too_strange_for_a_program_share_those_of_operators():
 
     for _ in range(4):  # until each has its program
         want = [strange(mx.cpu(0), n) for n in range(2, 9)]
-    counts = counted(lambda: [np.testing.assert_allclose(strange(A, n), w) for n, w in enumerate(want, 2)])
+    counts = counted(
+        lambda: [np.testing.assert_allclose(strange(A, n), w) for n, w in enumerate(want, 2)]
+    )
     assert counts["compiled"] == 0
 
 
@@ -172,7 +184,13 @@ def test_updates_overwrite_their_input():
 @pytest.mark.parametrize("source", [mx.cpu(0), A, mx.cpu(5)])
 def test_copies_are_arrays_of_their_own(source):
     x = mx.np.array([1.0, 2.0], device=source)
-    for y in (x.as_in_ctx(B), x.as_in_context(B), x.to_device(B), x.copyto(B), mx.np.array(x, device=B)):
+    for y in (
+        x.as_in_ctx(B),
+        x.as_in_context(B),
+        x.to_device(B),
+        x.copyto(B),
+        mx.np.array(x, device=B),
+    ):
         assert y.device == B
         y[:] = 5
         x += 1
@@ -292,7 +310,13 @@ def test_what_keeps_arrays_keeps_copies(kept):
 
 def test_what_is_computed_of_it_is_on_the_cpu(kept):
     one, two = mx.np.ones(2, device=mx.cpu(1)), mx.np.ones(2, device=mx.cpu(2))
-    for y in (kept + kept, kept + 1, kept.astype("int32"), kept.reshape((1, 2)), mx.np.zeros_like(kept)):
+    for y in (
+        kept + kept,
+        kept + 1,
+        kept.astype("int32"),
+        kept.reshape((1, 2)),
+        mx.np.zeros_like(kept),
+    ):
         assert y.device == mx.cpu(1)
     assert (kept + one).device == (one + kept).device == mx.cpu(1)
     assert (two + kept).device == mx.cpu(2)
@@ -345,7 +369,9 @@ except mx.MXNetError:
 def test_without_a_flag_there_are_two_cpus_as_well():
     env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     env |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(mx.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", PLAIN], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN], env=env, capture_output=True, text=True, timeout=300
+    )
     assert done.stdout.strip() == "well", done.stderr
 
 

@@ -36,7 +36,11 @@ CASES = {
     "solve": (mx.np.linalg.solve, lambda: (definite(2, 4), normal(2, 4, 3)), np.linalg.solve),
     "inv": (mx.np.linalg.inv, lambda: (definite(3, dtype="float64"),), np.linalg.inv),
     "cholesky": (mx.np.linalg.cholesky, lambda: (definite(2, 3),), np.linalg.cholesky),
-    "slogdet": (mx.np.linalg.slogdet, lambda: (definite(3),), lambda a: tuple(np.linalg.slogdet(a))),
+    "slogdet": (
+        mx.np.linalg.slogdet,
+        lambda: (definite(3),),
+        lambda a: tuple(np.linalg.slogdet(a)),
+    ),
     "qr": (mx.np.linalg.qr, lambda: (normal(2, 4, 3),), None),
     "trsm": (
         lambda a, b: mx.nd.linalg.trsm(a, b, rightside=True, transpose=True),

@@ -39,7 +39,13 @@ def by_numpy(fn, *args):
 
 
 def same(got, want, tol, what):
-    assert got.shape == want.shape and got.dtype == want.dtype, (what, got.dtype, want.dtype, got.shape, want.shape)
+    assert got.shape == want.shape and got.dtype == want.dtype, (
+        what,
+        got.dtype,
+        want.dtype,
+        got.shape,
+        want.shape,
+    )
     floats = got.dtype.kind in "fc" or got.dtype == BF
     if floats and got.dtype.kind != "c":
         got, want = got.astype("float64"), want.astype("float64")
@@ -49,7 +55,9 @@ def same(got, want, tol, what):
         np.testing.assert_array_equal(got, want, err_msg=what)
         if got.dtype.kind == "f":  # of zeros, too
             kept = ~np.isnan(want)
-            np.testing.assert_array_equal(np.signbit(got[kept]), np.signbit(want[kept]), err_msg=what)
+            np.testing.assert_array_equal(
+                np.signbit(got[kept]), np.signbit(want[kept]), err_msg=what
+            )
 
 
 def check(cases):
@@ -90,15 +98,23 @@ ONE = (
 def test_floats(dtype):
     """NaN, infinities and both zeros; floats of 16 bits are computed in 32 and rounded once."""
     f, g = F.astype(dtype), G.astype(dtype)
-    tol = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 1e-2}[np.dtype(dtype).name]
+    tol = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 1e-2}[
+        np.dtype(dtype).name
+    ]
     # Which zero is the larger one XLA's optimization decides.
-    cases = [Case(n, getattr(lax, n), (f, g), 1e-30 if n in ("max", "min") else 0) for n in (*TWO, *COMPARED)]
+    cases = [
+        Case(n, getattr(lax, n), (f, g), 1e-30 if n in ("max", "min") else 0)
+        for n in (*TWO, *COMPARED)
+    ]
     cases += [Case(n, getattr(lax, n), (f,)) for n in ONE_EXACT]
     periodic = np.array([NAN, INF, 0.0, -0.0, 1.5, 100.0], dtype)
-    cases += [Case(n, getattr(lax, n), (periodic if n in ("sin", "cos", "tan") else f,), tol) for n in ONE]
+    cases += [
+        Case(n, getattr(lax, n), (periodic if n in ("sin", "cos", "tan") else f,), tol) for n in ONE
+    ]
     cases += [Case(n, getattr(lax, n), (f, g), tol) for n in ("pow", "atan2")]
     cases += [
-        Case(f"integer_pow {y}", lambda x, y=y: lax.integer_pow(x, y), (f,), tol) for y in (0, 1, 2, 3, -1, -3, 5)
+        Case(f"integer_pow {y}", lambda x, y=y: lax.integer_pow(x, y), (f,), tol)
+        for y in (0, 1, 2, 3, -1, -3, 5)
     ]
     halves = np.array([0.5, -0.5, 1.5, 2.5, 0.4998, -0.0, NAN, INF], dtype)
     for way in lax.RoundingMethod:
@@ -131,9 +147,18 @@ def test_whole_numbers(dtype):
     a, b = (I, J) if dtype[0] == "i" else (U, V)
     a, b = a.astype(dtype), b.astype(dtype)
     cases = [Case(n, getattr(lax, n), (a, b)) for n in (*TWO, *COMPARED)]
-    ones = ["sign", "square", "population_count", "clz", "bitwise_not", *(["neg", "abs"] if dtype[0] == "i" else [])]
+    ones = [
+        "sign",
+        "square",
+        "population_count",
+        "clz",
+        "bitwise_not",
+        *(["neg", "abs"] if dtype[0] == "i" else []),
+    ]
     cases += [Case(n, getattr(lax, n), (a,)) for n in ones]
-    cases += [Case(n, getattr(lax, n), (a, b)) for n in ("bitwise_and", "bitwise_or", "bitwise_xor")]
+    cases += [
+        Case(n, getattr(lax, n), (a, b)) for n in ("bitwise_and", "bitwise_or", "bitwise_xor")
+    ]
     by = np.resize(np.array([1, 40, 100, 31, 32, 3, 7, 0]), a.shape).astype(dtype)
     shifts = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
     cases += [Case(n, getattr(lax, n), (a, by)) for n in shifts]
@@ -141,15 +166,32 @@ def test_whole_numbers(dtype):
     check(cases)
 
 
-@pytest.mark.parametrize("source", ["float32", "float64", "float16", BF, "int32", "uint32"], ids=str)
+@pytest.mark.parametrize(
+    "source", ["float32", "float64", "float16", BF, "int32", "uint32"], ids=str
+)
 def test_conversions(source):
     """Numbers that are out of range saturate, NaN becomes 0, whole numbers wrap."""
     if np.dtype(source).kind in "iu":
         x = I.astype(source)
     else:
         large = [2147483648.0, -2147483648.0, 2147483647.0, 9223372036854775807.0]
-        x = np.array([NAN, INF, -INF, 3e9, -3e9, -1.5, 2.7, 300, 1e20, -129, *large, 0.0]).astype(source)
-    to = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool", "float16", "float64", BF]
+        x = np.array([NAN, INF, -INF, 3e9, -3e9, -1.5, 2.7, 300, 1e20, -129, *large, 0.0]).astype(
+            source
+        )
+    to = [
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "bool",
+        "float16",
+        "float64",
+        BF,
+    ]
     cases = [Case(str(d), lambda x, d=d: lax.convert_element_type(x, d), (x,)) for d in to]
     cases.append(Case("one number", lambda x: lax.convert_element_type(x[0], "int32"), (x,)))
     check(cases)
@@ -187,7 +229,9 @@ def test_padding():
         (3, -14, 0),
     ]
     cases = [Case(f"{c}", lambda x, c=c: lax.pad(x, np.float32(9), (c,)), (F,)) for c in one]
-    cases.append(Case("three", lambda x: lax.pad(x, np.float32(9), ((0, 1, 0), (-1, 2, 1), (1, 1, 0))), (M,)))
+    cases.append(
+        Case("three", lambda x: lax.pad(x, np.float32(9), ((0, 1, 0), (-1, 2, 1), (1, 1, 0))), (M,))
+    )
     cases.append(Case("nothing", lambda x: lax.pad(x[:0], np.float32(9), ((2, 1, 1),)), (F,)))
     check(cases)
 
@@ -206,12 +250,22 @@ def test_shapes():
             Case("squeeze", lambda x: x[:1].squeeze(0), (M,)),
             Case("expand", lambda x: jnp.expand_dims(x, (0, 2)), (M,)),
             Case("broadcast", lambda x: jnp.broadcast_to(x[:, None], (2, 5, 3, 4)), (M,)),
-            Case("broadcast before", lambda x: lax.broadcast_in_dim(x, (2, 3, 4, 5), (0, 1, 2)), (M,)),
+            Case(
+                "broadcast before", lambda x: lax.broadcast_in_dim(x, (2, 3, 4, 5), (0, 1, 2)), (M,)
+            ),
             Case("slice", lambda x: x[:, ::2, 3:1:-1], (M,)),
-            Case("iota", lambda x: lax.broadcasted_iota("int32", (2, 3), 1) + x[0, 0, 0].astype("int32"), (M,)),
+            Case(
+                "iota",
+                lambda x: lax.broadcasted_iota("int32", (2, 3), 1) + x[0, 0, 0].astype("int32"),
+                (M,),
+            ),
             Case("dynamic_slice", lambda x, i: lax.dynamic_slice(x, (i, i, i), (1, 2, 3)), (M, i)),
             Case("from the end", lambda x, i: lax.dynamic_slice(x, (-i, i, -i), (1, 2, 3)), (M, i)),
-            Case("update", lambda x, i: lax.dynamic_update_slice(x, x[:1, :2, :2] * 0, (i, i, -i)), (M, i)),
+            Case(
+                "update",
+                lambda x, i: lax.dynamic_update_slice(x, x[:1, :2, :2] * 0, (i, i, -i)),
+                (M, i),
+            ),
         ]
     )
 
@@ -232,7 +286,11 @@ def test_gather(mode):
             Case("whole numbers", lambda x, i: x.at[i].get(mode=mode), (M.astype("int32"), i)),
             Case("unsigned", lambda x, i: x.at[1, i].get(mode=mode), (M.astype("uint8"), i)),
             Case("truth", lambda x, i: x.at[1, i].get(mode=mode), (M > 0, i)),
-            Case("windows", lambda x, i: lax.gather(x, i, windows, (1, 2, 3), mode=mode), (M, corners)),
+            Case(
+                "windows",
+                lambda x, i: lax.gather(x, i, windows, (1, 2, 3), mode=mode),
+                (M, corners),
+            ),
             Case("filled", lambda x, i: x.at[i].get(mode=mode, fill_value=3), (M, i)),
         ]
     )
@@ -250,7 +308,11 @@ def test_gather_of_other_forms():
             Case("unsigned", lambda x, i: x[i], (M, np.array([0, 1], "uint64"))),
             Case("all axes", lambda x, i: x[i, i, i], (M, np.array([0, 1]))),
             Case("nothing", lambda x, i: x[:0][i], (M, np.zeros(0, "int32"))),
-            Case("of nothing", lambda x, i: x[:, :0].at[i].get(mode="fill"), (M, np.zeros(2, "int32"))),
+            Case(
+                "of nothing",
+                lambda x, i: x[:, :0].at[i].get(mode="fill"),
+                (M, np.zeros(2, "int32")),
+            ),
         ]
     )
 
@@ -273,7 +335,11 @@ def test_scatter(mode):
         ),
     ]
     for name in ("multiply", "min", "max", "subtract"):
-        cases.append(Case(name, lambda x, i, name=name: getattr(x.at[i, 1], name)(3.0, mode=mode), (M, three)))
+        cases.append(
+            Case(
+                name, lambda x, i, name=name: getattr(x.at[i, 1], name)(3.0, mode=mode), (M, three)
+            )
+        )
     check(cases)
 
 
@@ -281,9 +347,21 @@ def test_scatter_of_other_forms():
     rows = np.array([[0, 2], [1, 1]], "int32")
     check(
         [
-            Case("a batch", jax.vmap(lambda x, i, u: x.at[i].add(u)), (M, rows, np.ones((2, 2, 4), "float32"))),
-            Case("columns", jax.vmap(lambda x, i, u: x.at[:, i].set(u)), (M, rows, np.ones((2, 3, 2), "float32"))),
-            Case("bfloat16", lambda x, i: x.at[i].add(x[:1] + x[:1]), (M.astype(BF), np.array([0, 1, 1]))),
+            Case(
+                "a batch",
+                jax.vmap(lambda x, i, u: x.at[i].add(u)),
+                (M, rows, np.ones((2, 2, 4), "float32")),
+            ),
+            Case(
+                "columns",
+                jax.vmap(lambda x, i, u: x.at[:, i].set(u)),
+                (M, rows, np.ones((2, 3, 2), "float32")),
+            ),
+            Case(
+                "bfloat16",
+                lambda x, i: x.at[i].add(x[:1] + x[:1]),
+                (M.astype(BF), np.array([0, 1, 1])),
+            ),
             Case("nothing", lambda x, i: x.at[i].add(1.0), (M, np.zeros(0, "int32"))),
         ]
     )
@@ -304,7 +382,11 @@ def test_sorting():
     ]
     if jax.__version_info__ < (0, 12):  # then they are primitives of another kind, left to programs
         cases.append(Case("digitize", lambda x: jnp.digitize(x, jnp.array([-3.0, 0, 4])), (M,)))
-        cases.append(Case("searchsorted", lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x.ravel()), (HOLES,)))
+        cases.append(
+            Case(
+                "searchsorted", lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x.ravel()), (HOLES,)
+            )
+        )
         cases.append(Case("unique", lambda x: jnp.unique(x, size=4), (np.array([3, 1, 3, 2]),)))
     for dtype in ("float32", "float16", BF):
         cases.append(Case(f"sort {dtype}", lax.sort, (F.astype(dtype),)))
@@ -341,7 +423,10 @@ def test_reductions():
     for x in (M, HOLES, M.astype("int32"), M.astype(BF)):
         cases.append(Case("argmax", lambda x: jnp.argmax(x, 2), (x,)))
         cases.append(Case("argmin", lambda x: jnp.argmin(x, 1), (x,)))
-    cases += [Case("all", lambda x: jnp.all(x > 0, 0), (M,)), Case("any", lambda x: jnp.any(x > 0, (0, 1)), (M,))]
+    cases += [
+        Case("all", lambda x: jnp.all(x > 0, 0), (M,)),
+        Case("any", lambda x: jnp.any(x > 0, (0, 1)), (M,)),
+    ]
     for name in ("and", "or", "xor"):
         cases.append(Case(name, _reduced(name, (1,)), (M.astype("int32"),)))
     check(cases)
@@ -359,7 +444,14 @@ def test_cumulations():
         fn = getattr(lax, name)
         for reverse in (False, True):
             for x in (M, HOLES):
-                cases.append(Case(f"{name} {reverse}", lambda x, f=fn, r=reverse: f(x, 1, reverse=r), (x,), 1e-5))
+                cases.append(
+                    Case(
+                        f"{name} {reverse}",
+                        lambda x, f=fn, r=reverse: f(x, 1, reverse=r),
+                        (x,),
+                        1e-5,
+                    )
+                )
         cases.append(Case(f"{name} bfloat16", lambda x, f=fn: f(x, 1), (M.astype(BF),), 2e-2))
         if name != "cumlogsumexp":
             cases.append(Case(f"{name} int32", lambda x, f=fn: f(x, 0), (M.astype("int32"),)))
@@ -375,7 +467,9 @@ def test_windows(name):
             cases.append(
                 Case(
                     f"{window} {padding}",
-                    lambda x, w=window, p=padding: lax.reduce_window(x, np.float32(start), fn, w, (1, 2, 1), p),
+                    lambda x, w=window, p=padding: lax.reduce_window(
+                        x, np.float32(start), fn, w, (1, 2, 1), p
+                    ),
                     (HOLES,),
                     1e-6,
                 )
@@ -384,7 +478,9 @@ def test_windows(name):
     cases.append(
         Case(
             "dilated",
-            lambda x: lax.reduce_window(x, np.float32(start), fn, (1, 2, 2), (1, 1, 1), "VALID", **spread),
+            lambda x: lax.reduce_window(
+                x, np.float32(start), fn, (1, 2, 2), (1, 1, 1), "VALID", **spread
+            ),
             (M,),
             1e-6,
         )
@@ -401,7 +497,13 @@ def test_gradient_of_windows():
     weights = np.arange(16, dtype="float32").reshape(2, 4, 2)
     check(
         [
-            Case("apart", jax.grad(lambda x: (pooled(x, (1, 1, 2), ((0, 0), (1, 1), (0, 1))) * weights).sum()), (M,)),
+            Case(
+                "apart",
+                jax.grad(
+                    lambda x: (pooled(x, (1, 1, 2), ((0, 0), (1, 1), (0, 1))) * weights).sum()
+                ),
+                (M,),
+            ),
             Case("equal", jax.grad(lambda x: (pooled(x * 0, (1, 1, 1), "SAME") * x).sum()), (M,)),
         ]
     )
@@ -460,7 +562,10 @@ def test_products_of_another_dtype():
 
 def test_triangular_systems():
     rng = np.random.RandomState(0)
-    a, b = ((rng.uniform(-1, 1, (2, 3, 3)) + 3 * np.eye(3)).astype("float32"), rng.randn(2, 3, 4).astype("float32"))
+    a, b = (
+        (rng.uniform(-1, 1, (2, 3, 3)) + 3 * np.eye(3)).astype("float32"),
+        rng.randn(2, 3, 4).astype("float32"),
+    )
     cases = []
     for left in (True, False):
         for lower in (True, False):
@@ -470,7 +575,12 @@ def test_triangular_systems():
                     def solve(a, b, left=left, lower=lower, turned=turned, ones=ones):
                         b = b if left else b.swapaxes(1, 2)
                         return lax.linalg.triangular_solve(
-                            a, b, left_side=left, lower=lower, transpose_a=turned, unit_diagonal=ones
+                            a,
+                            b,
+                            left_side=left,
+                            lower=lower,
+                            transpose_a=turned,
+                            unit_diagonal=ones,
                         )
 
                     cases.append(Case(f"{left} {lower} {turned} {ones}", solve, (a, b), 1e-4))
@@ -485,23 +595,44 @@ def test_triangular_systems():
 def test_control_flow():
     check(
         [
-            Case("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, c: c * 1.5 + i, x), (F[3:8],), 1e-6),
+            Case(
+                "fori_loop",
+                lambda x: lax.fori_loop(0, 5, lambda i, c: c * 1.5 + i, x),
+                (F[3:8],),
+                1e-6,
+            ),
             Case(
                 "while_loop",
-                lambda x: lax.while_loop(lambda c: c[1] < 7, lambda c: (c[0] + 1, c[1] * 2), (x, 1)),
+                lambda x: lax.while_loop(
+                    lambda c: c[1] < 7, lambda c: (c[0] + 1, c[1] * 2), (x, 1)
+                ),
                 (F,),
             ),
-            Case("scan", lambda x: lax.scan(lambda c, v: (c + v.sum(), (c, v * 2)), 0.0, x, reverse=True), (M,)),
+            Case(
+                "scan",
+                lambda x: lax.scan(lambda c, v: (c + v.sum(), (c, v * 2)), 0.0, x, reverse=True),
+                (M,),
+            ),
             Case("no rounds", lambda x: lax.scan(lambda c, v: (c + v, v), x[0], x[:0]), (M,)),
             Case("cond", lambda x: lax.cond(x[0, 0, 0] > 0, lambda x: x, lambda x: -x, x), (M,)),
             Case(
                 "switch",
-                lambda x: lax.switch(x[1, 0, 0].astype("int32"), [lambda x: x, jnp.negative, jnp.square], x),
+                lambda x: lax.switch(
+                    x[1, 0, 0].astype("int32"), [lambda x: x, jnp.negative, jnp.square], x
+                ),
                 (M,),
             ),
             Case("associative_scan", lambda x: lax.associative_scan(jnp.add, x, axis=1), (M,)),
-            Case("platform", lambda x: lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: -x), (M,)),
-            Case("loop over sizes", lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c.at[i].add(x[i]), x), (M,)),
+            Case(
+                "platform",
+                lambda x: lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: -x),
+                (M,),
+            ),
+            Case(
+                "loop over sizes",
+                lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c.at[i].add(x[i]), x),
+                (M,),
+            ),
         ]
     )
 
@@ -510,11 +641,21 @@ def test_derivatives():
     check(
         [
             Case("relu", jax.grad(lambda x: jax.nn.relu(x).sum()), (M,)),
-            Case("checkpoint", jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sin(x) * 2)(x).sum()), (M,), 1e-6),
+            Case(
+                "checkpoint",
+                jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sin(x) * 2)(x).sum()),
+                (M,),
+                1e-6,
+            ),
             Case("logsumexp", jax.grad(lambda x: jax.nn.logsumexp(x, 1).sum()), (M,), 1e-5),
             Case("prod", jax.grad(jnp.prod), (M[0, 0],)),
             Case("cumprod", jax.grad(lambda x: jnp.cumprod(x, 0).sum()), (M[0] + 0.5,), 1e-6),
-            Case("sort", jax.grad(lambda x: (jnp.sort(x, 1) * jnp.arange(3.0)[:, None]).sum()), (-M,), 1e-6),
+            Case(
+                "sort",
+                jax.grad(lambda x: (jnp.sort(x, 1) * jnp.arange(3.0)[:, None]).sum()),
+                (-M,),
+                1e-6,
+            ),
         ]
     )
 
@@ -533,13 +674,17 @@ def test_convolutions():
         return every(x, w, (1, 2), [(1, 0), (0, 1)], dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     def grouped(x, w):
-        return every(x, w[:, :2], (2, 1), [(1, 2), (-1, 0)], lhs_dilation=(2, 1), feature_group_count=2)
+        return every(
+            x, w[:, :2], (2, 1), [(1, 2), (-1, 0)], lhs_dilation=(2, 1), feature_group_count=2
+        )
 
     def of_images(x, w):
         return every(x, w, (1, 1), [(0, 0), (1, 1)], rhs_dilation=(2, 1), batch_group_count=2)
 
     def spread(x, w):  # the transposes of a convolution, as derivatives have them
-        return jax.vjp(lambda x, w: every(x, w, (2, 2), "SAME"), x, w)[1](jnp.ones((2, 6, 4, 3), x.dtype))
+        return jax.vjp(lambda x, w: every(x, w, (2, 2), "SAME"), x, w)[1](
+            jnp.ones((2, 6, 4, 3), x.dtype)
+        )
 
     line = x[:, :, :, 0], w[:, :, :, 0]
     check(

@@ -23,7 +23,11 @@ def test_random_numbers_are_the_same_bits():
     cases = []
     for width in ("uint8", "uint16", "uint32", "uint64"):
         for shape in ((), (7, 5)) if width != "uint32" else ((3,), (7, 5), (3000,)):
-            cases.append(Case(f"{width} {shape}", _keyed(lambda k, s=shape, w=width: jr.bits(k, s, w)), (key,)))
+            cases.append(
+                Case(
+                    f"{width} {shape}", _keyed(lambda k, s=shape, w=width: jr.bits(k, s, w)), (key,)
+                )
+            )
     shape = (2, 3)
     for name in ("normal", "uniform", "exponential", "gumbel", "laplace", "logistic"):
         for dtype in ("float32", "float64") if name in ("normal", "uniform") else ("float32",):
@@ -32,11 +36,20 @@ def test_random_numbers_are_the_same_bits():
     cases.append(Case("split", _keyed(lambda k: jr.uniform(jr.split(k, 5)[3], shape)), (key,)))
     cases.append(Case("randint", _keyed(lambda k: jr.randint(k, shape, -3, 10)), (key,)))
     cases.append(Case("bernoulli", _keyed(lambda k: jr.bernoulli(k, 0.3, shape)), (key,)))
-    cases.append(Case("located", _keyed(lambda k: 0.3 + 0.7 * jr.normal(k, shape, "float32")), (key,)))
-    cases.append(Case("permutation", _keyed(lambda k: jr.permutation(k, 50)), (key,)))
-    tol = 0 if jax.__version_info__ < (0, 12) else 2e-7  # XLA may round a product of what was drawn otherwise
     cases.append(
-        Case("by rows", lambda w, s: _keyed(lambda k: s + s * jr.normal(k, (4, 3), "float32"))(w), (key, scale), tol)
+        Case("located", _keyed(lambda k: 0.3 + 0.7 * jr.normal(k, shape, "float32")), (key,))
+    )
+    cases.append(Case("permutation", _keyed(lambda k: jr.permutation(k, 50)), (key,)))
+    tol = (
+        0 if jax.__version_info__ < (0, 12) else 2e-7
+    )  # XLA may round a product of what was drawn otherwise
+    cases.append(
+        Case(
+            "by rows",
+            lambda w, s: _keyed(lambda k: s + s * jr.normal(k, (4, 3), "float32"))(w),
+            (key, scale),
+            tol,
+        )
     )
     check(cases)
 
@@ -46,7 +59,9 @@ def test_many_pairs_are_computed_in_blocks():
     counts = np.arange(n, dtype="uint32")
     found = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), counts)
     for start in (0, _BLOCK - 50, 2 * _BLOCK):
-        part = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), counts[start : start + 100])
+        part = threefry(
+            np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), counts[start : start + 100]
+        )
         for a, b in zip(found, part, strict=True):
             assert a.shape == (n,) and a.dtype == b.dtype == np.uint32
             np.testing.assert_array_equal(a[start : start + 100], b)

@@ -166,13 +166,17 @@ def test_a_digest_stands_for_one_program():
     assert None not in [digest(traced(fn).jaxpr) for fns in PROGRAMS.values() for fn in fns]
     by_text = groups(stablehlo)
     by_text.remove(["names", "other names"])
-    assert groups(lambda fn: digest(traced(fn).jaxpr)) == sorted([*by_text, ["names"], ["other names"]])
+    assert groups(lambda fn: digest(traced(fn).jaxpr)) == sorted(
+        [*by_text, ["names"], ["other names"]]
+    )
     assert sorted(map(len, by_text))[-3:] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float16", "bool"])
 def test_operands_count(dtype):
-    assert digest(traced(lambda x: x + x, X).jaxpr) != digest(traced(lambda x: x + x, X.astype(dtype)).jaxpr)
+    assert digest(traced(lambda x: x + x, X).jaxpr) != digest(
+        traced(lambda x: x + x, X.astype(dtype)).jaxpr
+    )
     assert digest(traced(lambda x: x + x, X).jaxpr) != digest(traced(lambda x: x + x, X[:1]).jaxpr)
 
 
@@ -248,7 +252,11 @@ def test_the_second_time_it_is_not_lowered_and_computes_the_same(folder, name):
     a, b = first(jnp.asarray(X)), second(jnp.asarray(X))
     assert jax.tree.structure(a) == jax.tree.structure(b)
     for one, two in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        assert one.dtype == two.dtype and one.weak_type == two.weak_type and one.sharding == two.sharding
+        assert (
+            one.dtype == two.dtype
+            and one.weak_type == two.weak_type
+            and one.sharding == two.sharding
+        )
         assert np.asarray(one).tobytes() == np.asarray(two).tobytes()
     assert names_in(second) == names_in(first)
 
@@ -266,7 +274,9 @@ def test_donated_inputs_orders_of_axes_and_unused_operands(folder):
         return w - g, g.T
 
     for expected in (False, True):
-        made, loaded, lowered = build(update, X, X, X[:1], donate_argnums=(0,), out_shardings=(AT, turned))
+        made, loaded, lowered = build(
+            update, X, X, X[:1], donate_argnums=(0,), out_shardings=(AT, turned)
+        )
         assert loaded is expected and lowered is not expected
         w = jnp.asarray(X) + 0
         new, transposed = made(w, jnp.asarray(X), jnp.asarray(X[:1]))
@@ -314,13 +324,17 @@ def test_convolutions_and_poolings_are_known(folder, monkeypatch):
     mx.config.set({"engine.cold": "compile"})
     lowered = []
     whole = ToLower.whole.func
-    monkeypatch.setattr(ToLower, "whole", property(lambda self: lowered.append(self.jaxpr) or whole(self)))
+    monkeypatch.setattr(
+        ToLower, "whole", property(lambda self: lowered.append(self.jaxpr) or whole(self))
+    )
     losses = []
     for _ in range(2):
         mx.core.drop_programs()
         mx.random.seed(3)
         net = mx.gluon.nn.HybridSequential()
-        net.add(mx.gluon.nn.Conv2D(4, 3, strides=2), mx.gluon.nn.MaxPool2D(3, 2), mx.gluon.nn.Dense(2))
+        net.add(
+            mx.gluon.nn.Conv2D(4, 3, strides=2), mx.gluon.nn.MaxPool2D(3, 2), mx.gluon.nn.Dense(2)
+        )
         net.initialize()
         net.hybridize()
         trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
@@ -348,10 +362,16 @@ def test_convolutions_of_a_quick_program_are_a_library_s(stride):
 
     def gradients(x, w):
         out = convolution(x, w, stride=stride, pad=(1, 1), platform="cpu")
-        return out, *jax.vjp(lambda x, w: convolution(x, w, stride=stride, pad=(1, 1), platform="cpu"), x, w)[1](out)
+        return out, *jax.vjp(
+            lambda x, w: convolution(x, w, stride=stride, pad=(1, 1), platform="cpu"), x, w
+        )[1](out)
 
     traced = jax.jit(gradients).trace(x, w)
-    whole, quick = (ToLower(traced, (x, w), jax.devices("cpu")[0], quick=q).whole for q in (False, True))
-    assert quick.as_text().count("stablehlo.convolution") > whole.as_text().count("stablehlo.convolution")
+    whole, quick = (
+        ToLower(traced, (x, w), jax.devices("cpu")[0], quick=q).whole for q in (False, True)
+    )
+    assert quick.as_text().count("stablehlo.convolution") > whole.as_text().count(
+        "stablehlo.convolution"
+    )
     for one, other in zip(quick.compile()(x, w), whole.compile()(x, w), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)

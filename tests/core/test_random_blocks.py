@@ -37,17 +37,36 @@ def both(fn, *args):
 def of_all_kinds(words, count, x):
     """Draws of several sizes, widths and distributions, of keys that are folded and split, some in functions of JAX."""
     keys = [rng.key_of(words, count, jnp.int64(k)) for k in range(14)]
-    made = [jr.bits(keys[k], (5, 3 + k), w) for k, w in enumerate(["uint8", "uint16", "uint32", "uint64"])]
-    made += [jr.uniform(keys[4], (3,)), jr.normal(keys[5], (17, 2)), jr.bernoulli(keys[6], 0.3, x.shape)]
-    made += [jr.randint(keys[7], (4,), 0, 10), jr.permutation(keys[8], 20), jr.gamma(keys[9], 2.0, (3,), "float32")]
+    made = [
+        jr.bits(keys[k], (5, 3 + k), w)
+        for k, w in enumerate(["uint8", "uint16", "uint32", "uint64"])
+    ]
+    made += [
+        jr.uniform(keys[4], (3,)),
+        jr.normal(keys[5], (17, 2)),
+        jr.bernoulli(keys[6], 0.3, x.shape),
+    ]
+    made += [
+        jr.randint(keys[7], (4,), 0, 10),
+        jr.permutation(keys[8], 20),
+        jr.gamma(keys[9], 2.0, (3,), "float32"),
+    ]
     made += [jr.uniform(jr.fold_in(keys[k], k), x.shape) for k in (10, 11)]
-    made += [jr.uniform(jr.split(keys[12], 3)[1], ()), jr.uniform(keys[13], (random_blocks.LARGE + 1,))]
-    made += [jr.bits(keys[0], (0, 2), "uint32"), jr.bits(jr.wrap_key_data(words), x.shape, "uint32")]
+    made += [
+        jr.uniform(jr.split(keys[12], 3)[1], ()),
+        jr.uniform(keys[13], (random_blocks.LARGE + 1,)),
+    ]
+    made += [
+        jr.bits(keys[0], (0, 2), "uint32"),
+        jr.bits(jr.wrap_key_data(words), x.shape, "uint32"),
+    ]
     return made, x * jr.bernoulli(keys[6], 0.3, x.shape)
 
 
 def test_the_numbers_are_the_same_bits():
-    wanted, found, _, _ = both(of_all_kinds, WORDS, np.int64(7), np.linspace(1, 2, 40, dtype="float32"))
+    wanted, found, _, _ = both(
+        of_all_kinds, WORDS, np.int64(7), np.linspace(1, 2, 40, dtype="float32")
+    )
     assert len(wanted) == len(found) == 17
     for a, b in zip(wanted, found, strict=True):
         assert a.dtype == b.dtype
@@ -56,7 +75,10 @@ def test_the_numbers_are_the_same_bits():
 
 def dropouts(*shapes):
     def drop(words, count):
-        return [jr.bernoulli(rng.key_of(words, count, jnp.int64(k)), 0.9, s) for k, s in enumerate(shapes)]
+        return [
+            jr.bernoulli(rng.key_of(words, count, jnp.int64(k)), 0.9, s)
+            for k, s in enumerate(shapes)
+        ]
 
     return drop
 
@@ -91,7 +113,9 @@ def test_what_is_drawn_twice_alike_is_drawn_once():
 
 def test_few_draws_stay():
     with jax.enable_x64(True):
-        assert random_blocks.at_once(jax.make_jaxpr(dropouts((3,), (3,)))(WORDS, np.int64(7))) is None
+        assert (
+            random_blocks.at_once(jax.make_jaxpr(dropouts((3,), (3,)))(WORDS, np.int64(7))) is None
+        )
         assert random_blocks.at_once(jax.make_jaxpr(lambda x: x + 1)(1.0)) is None
 
 
@@ -110,6 +134,7 @@ def test_draws_that_depend_on_results_stay_where_they_are():
 
 def test_a_network_draws_the_numbers_it_draws_by_itself():
     """As a program, and operator by operator."""
+
     def through(cold):
         with mx.config.scope(engine_cold=cold):
             mx.random.seed(5)
@@ -124,13 +149,20 @@ def test_a_network_draws_the_numbers_it_draws_by_itself():
 
 @pytest.mark.parametrize(
     ("attrs", "drawn"),
-    [({"p": 0.5, "is_train": True}, 2), ({"p": 0.5}, 0), ({"p": 0.0, "is_train": True}, 0), ({"mode": "always"}, 2)],
+    [
+        ({"p": 0.5, "is_train": True}, 2),
+        ({"p": 0.5}, 0),
+        ({"p": 0.0, "is_train": True}, 0),
+        ({"mode": "always"}, 2),
+    ],
 )
 def test_a_call_of_dropout_that_drops_nothing_makes_no_key(attrs, drawn):
     of_rnn = {"mode": "rnn_tanh", "state_size": 2, "num_layers": 2, "p": 0.0, **attrs}
     with jax.enable_x64(True):
         key = WORDS, np.int64(3), np.int64(0)
-        jaxpr = jax.make_jaxpr(lambda *key: TABLE["dropout"].fn(*key, jnp.ones((3, 2)), **attrs))(*key)
+        jaxpr = jax.make_jaxpr(lambda *key: TABLE["dropout"].fn(*key, jnp.ones((3, 2)), **attrs))(
+            *key
+        )
         assert rounds(jaxpr.jaxpr) == drawn
         if "mode" not in attrs:
             inputs = jnp.ones((3, 1, 2)), jnp.ones(24), jnp.ones((2, 1, 2))

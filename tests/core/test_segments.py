@@ -70,7 +70,9 @@ def test_changing_numbers_stop_compiling():
     x = mx.np.array([1.0, 2.0, 3.0])
     for k in range(40):
         got = (x * (0.1 * k) + 1.5).asnumpy()
-        onp.testing.assert_allclose(got, onp.array([1, 2, 3], "float32") * onp.float32(0.1 * k) + 1.5)
+        onp.testing.assert_allclose(
+            got, onp.array([1, 2, 3], "float32") * onp.float32(0.1 * k) + 1.5
+        )
     assert stats("compiled") <= 8
 
 
@@ -218,7 +220,12 @@ def test_nothing_is_computed_for_nobody():
 
 @pytest.mark.parametrize(
     "same",
-    [lambda x: mx.np.reshape(x, x.shape), mx.npx.stop_gradient, mx.np.squeeze, lambda x: x.detach() * 1],
+    [
+        lambda x: mx.np.reshape(x, x.shape),
+        mx.npx.stop_gradient,
+        mx.np.squeeze,
+        lambda x: x.detach() * 1,
+    ],
     ids=["reshape", "stop_gradient", "squeeze", "detach"],
 )
 def test_a_result_never_shares_its_input(same):
@@ -270,7 +277,9 @@ def test_inputs_that_need_no_copy_to_be_written_over():
         return [SimpleNamespace(args=a, avals=(None,), first=k) for k, a in enumerate(args)]
 
     # Results 0, 1, 2; inputs -1 and -2. Result 1 takes the place of input 0, result 2 that of input 1.
-    assert last_read(steps((-1,), (-1, -2)), {0: 1}) == set()  # the first call may read it after the second wrote it
+    assert (
+        last_read(steps((-1,), (-1, -2)), {0: 1}) == set()
+    )  # the first call may read it after the second wrote it
     assert last_read(steps((-1,), (-1, 0)), {0: 1}) == {0}
     assert last_read(steps((-1,), (0,), (-1, 1)), {0: 2}) == {0}
     assert last_read(steps((-1,), (-1, 0), (-2, 0)), {0: 1, 1: 2}) == {0, 1}

@@ -27,7 +27,8 @@ from .test_any_place import modes
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread"
+        threading.current_thread() is not threading.main_thread(),
+        reason="signals come to the main thread",
     ),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -111,12 +112,20 @@ def test_training(optimizer: str, hybrid: bool, way: str) -> None:
 
     def made() -> tuple[Any, Any]:
         net = nn.HybridSequential()
-        net.add(nn.Dense(5, in_units=6, activation="tanh"), nn.Dense(3, in_units=5), nn.Dense(1, in_units=3))
+        net.add(
+            nn.Dense(5, in_units=6, activation="tanh"),
+            nn.Dense(3, in_units=5),
+            nn.Dense(1, in_units=3),
+        )
         mx.np.random.seed(3)
         net.initialize(mx.init.Uniform(0.5))
         if hybrid:
             net.hybridize()
-        options = {"learning_rate": 0.01} if optimizer == "adam" else {"learning_rate": 0.01, "momentum": 0.9}
+        options = (
+            {"learning_rate": 0.01}
+            if optimizer == "adam"
+            else {"learning_rate": 0.01, "momentum": 0.9}
+        )
         return net, gluon.Trainer(net.collect_params(), optimizer, options)
 
     def numbers(net: Any, trainer: Any) -> list[np.ndarray]:
@@ -200,7 +209,9 @@ def test_expressions_with_numbers_that_change(way: str) -> None:
                 break
             b = rng.uniform(1, 2, (3, 4)).astype(np.float32)
             y = mx.np.array(b)
-            sender.broken(lambda y=y, k=k: (x * (0.5 + k % 7) + y * 0.25 - x[0]).sum(axis=1).asnumpy())
+            sender.broken(
+                lambda y=y, k=k: (x * (0.5 + k % 7) + y * 0.25 - x[0]).sum(axis=1).asnumpy()
+            )
             assert close([(x * 0.5 + y * 0.25).asnumpy()], [a * 0.5 + b * 0.25])
             sender.broken(lambda y=y: y.__iadd__(x))
             assert close([y.asnumpy()], [b]) or close([y.asnumpy()], [a + b])
@@ -235,7 +246,9 @@ def test_saving(tmp_path: Path, fmt: str) -> None:
     assert os.listdir(tmp_path) == [f"numbers.{fmt}"]
 
 
-@pytest.mark.parametrize(("workers", "threads", "signals"), [(0, False, 150), (2, True, 100), (2, False, 20)])
+@pytest.mark.parametrize(
+    ("workers", "threads", "signals"), [(0, False, 150), (2, True, 100), (2, False, 20)]
+)
 def test_loading(workers: int, threads: bool, signals: int) -> None:
     """What was broken off leaves nothing behind, and the next pass gives all batches."""
     n = np.arange(60, dtype=np.float32).reshape(30, 2)

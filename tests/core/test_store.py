@@ -31,7 +31,9 @@ def counted(monkeypatch, collected):
     forget()
     gc.collect()
     mx.engine.reset()
-    monkeypatch.setattr(local.st, "steady", True)  # segments are compiled at once, however many there are
+    monkeypatch.setattr(
+        local.st, "steady", True
+    )  # segments are compiled at once, however many there are
     yield
     mx.waitall()
     store.bound(None, None)
@@ -311,7 +313,13 @@ def test_small_networks_of_other_sizes_are_trained_and_dropped():
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_400_small_networks_end_below_700_megabytes():
-    command = [sys.executable, str(ROOT / "benchmarks" / "cold_work.py"), "mxjax", "programs", "400"]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "cold_work.py"),
+        "mxjax",
+        "programs",
+        "400",
+    ]
     flags = "--xla_backend_optimization_level=0 --xla_cpu_multi_thread_eigen=false"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)

@@ -47,7 +47,17 @@ def ones(*shape, dtype="float32"):
 def test_a_layout_computes_what_follows_from_sizes():
     a, b = dims.symbols([(2, 1000), (2, 1000)])
     layout = dims.Layout(2)
-    nest = (a, 7, (a * b - 3, a // 2), a % 3, jax.core.max_dim(a, b), jax.core.min_dim(a, b), -a, a * a * b, None)
+    nest = (
+        a,
+        7,
+        (a * b - 3, a // 2),
+        a % 3,
+        jax.core.max_dim(a, b),
+        jax.core.min_dim(a, b),
+        -a,
+        a * a * b,
+        None,
+    )
     get = layout.getter(nest)
     for m, n in ((5, 9), (10, 4), (2, 2)):
         want = (m, 7, (m * n - 3, m // 2), m % 3, max(m, n), min(m, n), -m, m * m * n, None)
@@ -85,12 +95,16 @@ def test_sizes_at_hand_decide_orders():
     a, b = dims.symbols([(2, 1000), (2, 1000)])
     with dims.noting([a, b], (6, 9)) as noted:
         assert a < b and b - 3 >= a and not a > 6 and a * 2 > b and a >= 2 and max(a - 9, 0) == 0
-    assert noted.orders and not any(found and m is a and n == 2 for m, n, found in noted.orders.values())
+    assert noted.orders and not any(
+        found and m is a and n == 2 for m, n, found in noted.orders.values()
+    )
     layout = dims.Layout(2)
     holds = layout.true(noted, ())
     assert holds is not None
     for m, n in ((6, 9), (5, 9), (6, 10)):
-        assert holds(layout.values((m, n))) == (m < n and n - 3 >= m and m <= 6 and m * 2 > n and m < 9), (m, n)
+        assert holds(layout.values((m, n))) == (
+            m < n and n - 3 >= m and m <= 6 and m * 2 > n and m < 9
+        ), (m, n)
     for sizes in ((9, 6), (7, 10), (5, 7), (4, 9)):
         assert not holds(layout.values(sizes)), sizes
     with pytest.raises(jax.errors.InconclusiveDimensionOperation):
@@ -114,7 +128,11 @@ def test_are_same_notes_nothing():
     a, b = dims.symbols([(2, 1000), (2, 1000)])
     with dims.noting([a, b], (6, 6)) as noted:
         assert dims.are_same((a, 3, a * b), (a, 3, b * a))
-        assert not dims.are_same((a, 3), (b, 3)) and not dims.are_same((a,), (6,)) and not dims.are_same((a,), (a, 1))
+        assert (
+            not dims.are_same((a, 3), (b, 3))
+            and not dims.are_same((a,), (6,))
+            and not dims.are_same((a,), (a, 1))
+        )
     assert not noted.unequal and not noted.orders
 
 
@@ -135,7 +153,11 @@ def test_one_trace_serves_all_sizes():
 
 
 def test_lengths_of_0_and_1_are_constants():
-    call = made(lambda x: x.sum(0) if x.shape[0] == 1 else x.max(0) if x.shape[0] else jnp.zeros(x.shape[1:]))
+    call = made(
+        lambda x: (
+            x.sum(0) if x.shape[0] == 1 else x.max(0) if x.shape[0] else jnp.zeros(x.shape[1:])
+        )
+    )
     # Sizes that no other test has, as above.
     assert bound(call, ones(1, 127)).run([2 * ones(1, 127)])[0].tolist() == [2] * 127
     assert bound(call, ones(0, 127)).run([ones(0, 127)])[0].tolist() == [0] * 127
@@ -219,14 +241,26 @@ def test_what_sizes_decide_is_a_condition_of_the_trace():
 
 @pytest.mark.parametrize(
     "key",
-    [np.s_[::-1], np.s_[::-2], np.s_[:-2], np.s_[2:], np.s_[1::2], np.s_[1:, :-1], np.s_[:, ::-1], np.s_[-3:]],
+    [
+        np.s_[::-1],
+        np.s_[::-2],
+        np.s_[:-2],
+        np.s_[2:],
+        np.s_[1::2],
+        np.s_[1:, :-1],
+        np.s_[:, ::-1],
+        np.s_[-3:],
+    ],
     ids=str,
 )
 def test_slices_and_their_derivatives_have_one_trace(key, monkeypatch):
     rows = TABLE["_basic_index"]
     monkeypatch.setattr(rows, "tries", {})  # what failed in other tests is not tried again
     written = tuple(
-        [(k.start, k.stop, k.step) if isinstance(k, slice) else k for k in (key if isinstance(key, tuple) else (key,))]
+        [
+            (k.start, k.stop, k.step) if isinstance(k, slice) else k
+            for k in (key if isinstance(key, tuple) else (key,))
+        ]
     )
     call = rows.bind((("key", tuple([Slice(*k) for k in written])),))
     backward = call.vjp((True,), (True,), False)
@@ -250,7 +284,9 @@ def test_pooling_and_its_derivative_have_one_trace(pad):
         x = np.random.RandomState(m).randn(1, 1, m, n).astype("float32")
         padded = np.pad(x[0, 0], [(p, p) for p in pad], constant_values=-np.inf)
         h, w = padded.shape[0] // 2, padded.shape[1] // 2
-        windows = padded[: 2 * h, : 2 * w].reshape(h, 2, w, 2).transpose(0, 2, 1, 3).reshape(h, w, 4)
+        windows = (
+            padded[: 2 * h, : 2 * w].reshape(h, 2, w, 2).transpose(0, 2, 1, 3).reshape(h, w, 4)
+        )
         got = bound(call, x).run([x])[0]
         np.testing.assert_array_equal(got[0, 0], windows.max(-1))
         (found,) = bound(backward, x, got).run([x, np.ones_like(got)])
@@ -295,7 +331,9 @@ def test_what_numpy_does_not_know_still_has_shapes():
 
 def test_results_have_memory_of_their_own():
     """Also what is only sliced, turned or passed on; so that nobody's array changes with another's."""
-    call = made(lambda x: (x, x[1:], x.T, x.reshape(-1), jnp.broadcast_to(x[:1], (4, 3)), jnp.arange(3.0)))
+    call = made(
+        lambda x: (x, x[1:], x.T, x.reshape(-1), jnp.broadcast_to(x[:1], (4, 3)), jnp.arange(3.0))
+    )
     x = np.random.randn(4, 3).astype("float32")
     first, second = bound(call, x).run([x]), bound(call, x).run([x])
     for a, b in zip(first, second, strict=True):
@@ -349,8 +387,12 @@ def test_inference_asks_the_trace_from_the_second_shape_on(monkeypatch):
     asked = []
     plain = jax.eval_shape
     monkeypatch.setattr(jax, "eval_shape", lambda *a: asked.append(a) or plain(*a))
-    found = [call.infer((core.aval((n, 3), np.dtype("float32"), device),), device) for n in (4, 5, 6, 7)]
-    assert [[o.shape for o in outs] for outs, _ in found] == [[(3,), (n - 1, 3)] for n in (4, 5, 6, 7)]
+    found = [
+        call.infer((core.aval((n, 3), np.dtype("float32"), device),), device) for n in (4, 5, 6, 7)
+    ]
+    assert [[o.shape for o in outs] for outs, _ in found] == [
+        [(3,), (n - 1, 3)] for n in (4, 5, 6, 7)
+    ]
     assert all(many for _, many in found) and found[1][0][0] is found[2][0][0]
     assert len(asked) == 1 and len(traces(call)) == 1
 
@@ -435,18 +477,29 @@ def numbers(rng, aval):
     if aval.dtype.kind in "iu":
         return rng.randint(0, 2, aval.shape).astype(aval.dtype)
     return np.asarray(
-        rng.uniform(0.1, 0.9, aval.shape) if aval.dtype.kind != "b" else rng.rand(*aval.shape) > 0.5, aval.dtype
+        rng.uniform(0.1, 0.9, aval.shape)
+        if aval.dtype.kind != "b"
+        else rng.rand(*aval.shape) > 0.5,
+        aval.dtype,
     )
 
 
 def close(got, want, what):
-    assert got.shape == want.shape and got.dtype == want.dtype, (what, got.shape, want.shape, got.dtype, want.dtype)
+    assert got.shape == want.shape and got.dtype == want.dtype, (
+        what,
+        got.shape,
+        want.shape,
+        got.dtype,
+        want.dtype,
+    )
     if want.dtype == jax.dtypes.float0:
         return
     if got.dtype.kind == "u" and got.ndim >= 3:  # an image, whose numbers were truncated
         assert np.abs(got.astype("int64") - want).max(initial=0) <= 1, what
         return
-    np.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=2e-5, atol=2e-6, err_msg=what)
+    np.testing.assert_allclose(
+        got.astype("float64"), want.astype("float64"), rtol=2e-5, atol=2e-6, err_msg=what
+    )
 
 
 @pytest.mark.parametrize(
@@ -487,7 +540,9 @@ def test_rows_agree_with_programs(names):
                 symbolic.trace(call, other, device)
             continue
         shapes = symbolic.trace(call, other, device).shapes()
-        assert shapes == tuple((tuple(w.shape), np.dtype(w.dtype)) for w in jax.tree.leaves(want)), call
+        assert shapes == tuple(
+            (tuple(w.shape), np.dtype(w.dtype)) for w in jax.tree.leaves(want)
+        ), call
     assert ran or not found
     del kept
 
@@ -543,7 +598,9 @@ LENGTHS = {
 
 
 def dense(units, said):
-    return mx.npx.fully_connected(mx.np.ones((2, 3)), mx.np.ones((units, 3)), num_hidden=said, no_bias=True)
+    return mx.npx.fully_connected(
+        mx.np.ones((2, 3)), mx.np.ones((units, 3)), num_hidden=said, no_bias=True
+    )
 
 
 @pytest.fixture
@@ -551,7 +608,9 @@ def traced(monkeypatch):
     """The calls that were traced."""
     seen = []
     trace = symbolic._traced
-    monkeypatch.setattr(symbolic, "_traced", lambda call, *rest: [seen.append(call), trace(call, *rest)][1])
+    monkeypatch.setattr(
+        symbolic, "_traced", lambda call, *rest: [seen.append(call), trace(call, *rest)][1]
+    )
     with mx.config.scope({"engine.cold": "auto"}):
         yield seen
 
@@ -583,7 +642,11 @@ def test_gradients_of_other_lengths_need_no_trace(traced):
         x = mx.np.ones((2, 3))
         x.attach_grad()
         with mx.autograd.record():
-            y = mx.npx.fully_connected(x, mx.np.ones((k, 3)), num_hidden=k, no_bias=True).reshape(k, 2).sum()
+            y = (
+                mx.npx.fully_connected(x, mx.np.ones((k, 3)), num_hidden=k, no_bias=True)
+                .reshape(k, 2)
+                .sum()
+            )
         y.backward()
         return x.grad.asnumpy()
 

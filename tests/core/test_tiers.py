@@ -53,7 +53,9 @@ def test_products_and_convolutions_are_counted_by_kind():
     size = price.size_of(jax.make_jaxpr(layers)(jnp.zeros((2, 4)), jnp.zeros((4, 4))).jaxpr)
     assert (size.products, size.convolutions, size.multiplied) == (2, 0, 3 + 5 + 1)
     image, kernel = jnp.zeros((1, 3, 8, 8)), jnp.zeros((3, 3, 3, 3))
-    both = jax.make_jaxpr(lambda x, w: jax.lax.conv(jax.lax.conv(x, w, (1, 1), "SAME"), w, (1, 1), "SAME"))
+    both = jax.make_jaxpr(
+        lambda x, w: jax.lax.conv(jax.lax.conv(x, w, (1, 1), "SAME"), w, (1, 1), "SAME")
+    )
     assert price.size_of(both(image, kernel).jaxpr).convolutions == 1
 
 
@@ -73,11 +75,12 @@ def test_parts_of_large_arrays_count_as_parts():
     assert whole.numbers >= 100 * 1000
 
 
-
 @pytest.mark.observes
 def test_the_price_goes_by_the_length_and_by_the_setting():
     short, long, cpu = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0), price.on("cpu")
-    assert 50 < cpu.whole(long) / cpu.whole(short) < 100 and cpu.quick(1000, 0) < 0.6 * cpu.whole(long)
+    assert 50 < cpu.whole(long) / cpu.whole(short) < 100 and cpu.quick(1000, 0) < 0.6 * cpu.whole(
+        long
+    )
     with mx.config.scope({"engine.compile_price": 2.0}):
         assert cpu.whole(long) == 2 * (cpu.base + 1000 * cpu.equation)
     with mx.config.scope({"engine.compile_price": 0.0}):
@@ -86,10 +89,20 @@ def test_the_price_goes_by_the_length_and_by_the_setting():
 
 def test_each_platform_has_prices_of_its_own():
     """A GPU's products are tuned, which takes longer than all the rest; without it convolutions are unbearable."""
-    gpu, network, images = price.on("gpu"), price.Size(300, 0, 1e6, 12, 0, 200.0), price.Size(300, 0, 1e6, 2, 9, 2.0)
-    assert gpu.whole(network) > 2 * gpu.quick(*network[:2]) > 2 * price.on("cpu").quick(*network[:2])
-    assert gpu.has_quick(network) and gpu.lost(network) == 200 * gpu.each and not gpu.has_quick(images)
-    assert not price.on("tpu").has_quick(network) and price.on("tpu").whole(network) == gpu.whole(network)
+    gpu, network, images = (
+        price.on("gpu"),
+        price.Size(300, 0, 1e6, 12, 0, 200.0),
+        price.Size(300, 0, 1e6, 2, 9, 2.0),
+    )
+    assert (
+        gpu.whole(network) > 2 * gpu.quick(*network[:2]) > 2 * price.on("cpu").quick(*network[:2])
+    )
+    assert (
+        gpu.has_quick(network) and gpu.lost(network) == 200 * gpu.each and not gpu.has_quick(images)
+    )
+    assert not price.on("tpu").has_quick(network) and price.on("tpu").whole(network) == gpu.whole(
+        network
+    )
 
 
 N = 150_000
@@ -157,7 +170,8 @@ def test_a_compiler_that_fails_the_second_time_leaves_the_quick_program(monkeypa
 
 
 @pytest.mark.parametrize(
-    "given", [{"engine.cold": "compile"}, {"determinism.enabled": True}, {"engine.compile_price": 0.0}]
+    "given",
+    [{"engine.cold": "compile"}, {"determinism.enabled": True}, {"engine.compile_price": 0.0}],
 )
 def test_nothing_is_quick_where_numbers_may_not_change_or_compiling_costs_nothing(given):
     with mx.config.scope(given):
@@ -179,7 +193,10 @@ def test_training_goes_on_while_its_step_is_optimised():
             scheduler.forget()
             mx.np.random.seed(3)
             net = gluon.nn.HybridSequential()
-            net.add(gluon.nn.Dense(400, activation="tanh", in_units=300), gluon.nn.Dense(10, in_units=400))
+            net.add(
+                gluon.nn.Dense(400, activation="tanh", in_units=300),
+                gluon.nn.Dense(10, in_units=400),
+            )
             net.initialize(mx.init.Xavier())
             net.hybridize()
             trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
@@ -261,7 +278,19 @@ def test_no_way_costs_more_than_twice_the_best_and_the_quick_program(monkeypatch
         numpy = quick * 10 ** rnd.uniform(0, 1.5)
         bought = int(cpu.quick(*size[:2]) / numpy) + 1
         again = bought + int(cpu.whole(size) * tiers.PAID / max(quick - whole, 1e-9)) + 1
-        for runs in {1, 2, bought, bought + 1, min(again, 3000), min(again + 1, 3000), rnd.randint(1, 3000)}:
-            best = min(runs * numpy, cpu.quick(*size[:2]) + runs * quick, cpu.whole(size) + runs * whole)
+        for runs in {
+            1,
+            2,
+            bought,
+            bought + 1,
+            min(again, 3000),
+            min(again + 1, 3000),
+            rnd.randint(1, 3000),
+        }:
+            best = min(
+                runs * numpy, cpu.quick(*size[:2]) + runs * quick, cpu.whole(size) + runs * whole
+            )
             worst = max(worst, spent(numpy, quick, whole, size, runs) / best)
-    assert 1.5 < worst < 2.1 + 2 * cpu.quick_equation / cpu.equation  # 2.8, or 3.3 with JAX 0.11 and later
+    assert (
+        1.5 < worst < 2.1 + 2 * cpu.quick_equation / cpu.equation
+    )  # 2.8, or 3.3 with JAX 0.11 and later

@@ -131,7 +131,15 @@ def with_keys(x, y):
 
 
 @pytest.mark.parametrize(
-    "fn", [of_two_turns_ago, with_numbers_of_their_own, begun_in_another_way, backwards, with_whole_numbers, with_keys]
+    "fn",
+    [
+        of_two_turns_ago,
+        with_numbers_of_their_own,
+        begun_in_another_way,
+        backwards,
+        with_whole_numbers,
+        with_keys,
+    ],
 )
 def test_turns_of_every_kind(fn):
     rows = (9,) if fn is with_numbers_of_their_own else ()
@@ -144,7 +152,10 @@ def test_random_turns(seed):
     """Turns of random products and sums of what was there up to three turns before and of arrays from outside."""
     rng = np.random.RandomState(seed)
     width = 12
-    plan = [(rng.randint(4), rng.randint(width), rng.randint(4), rng.randint(width)) for _ in range(width)]
+    plan = [
+        (rng.randint(4), rng.randint(width), rng.randint(4), rng.randint(width))
+        for _ in range(width)
+    ]
     skips = rng.rand(width) < 0.3
 
     def fn(x, rows):
@@ -203,6 +214,7 @@ def test_what_prints_stays_unrolled():
 
 def test_a_cell_unrolled_by_gluon_is_the_loop_of_its_steps():
     """In programs, and operator by operator."""
+
     def trained(cold):
         with mx.config.scope(engine_cold=cold):
             mx.random.seed(3)

@@ -133,7 +133,9 @@ def test_the_fallback_compiles_no_program_for_each_value():
 
     def chain(k):
         y = x
-        for _ in range(k + 2):  # each structure comes once: all but the first two run operator by operator
+        for _ in range(
+            k + 2
+        ):  # each structure comes once: all but the first two run operator by operator
             y = y * random.random()
         y.asnumpy()
 
@@ -150,9 +152,15 @@ def test_the_calls_of_a_fallback_take_their_numbers_as_operands():
     gradient = call.vjp((True,), (True,), False)
     loose, before, numbers = gradient.loose()
     assert loose.forward is row.bind(varying=("scalar",)) and numbers == (0.3,) and before == 1
-    call = TABLE["arange"].bind_moving((("start", 3.0), ("stop", 7.5), ("step", 1.5)), (), ("start", "stop"))
+    call = TABLE["arange"].bind_moving(
+        (("start", 3.0), ("stop", 7.5), ("step", 1.5)), (), ("start", "stop")
+    )
     loose, _, numbers = call.loose()
-    assert loose.varying == ("start", "stop", "step") and dict(loose.attrs) == {"length": 3} and numbers == (1.5,)
+    assert (
+        loose.varying == ("start", "stop", "step")
+        and dict(loose.attrs) == {"length": 3}
+        and numbers == (1.5,)
+    )
     for structure in (2, 2.0, 1, 0.5, True, 1 << 70):  # an exponent, or no operand at all
         call = row.bind((("scalar", structure),))
         assert call.loose() == (call, -1, ())
@@ -238,7 +246,9 @@ def test_numbers_that_change_give_what_constants_give(dtype):
         for g, (kind, numbers) in zip(got, expected, strict=True):
             assert g.dtype == kind
             onp.testing.assert_array_equal(g.asnumpy(), numbers)
-            signs = [onp.signbit(n[n == n]) for n in (g.asnumpy(), numbers)]  # a NaN's means nothing
+            signs = [
+                onp.signbit(n[n == n]) for n in (g.asnumpy(), numbers)
+            ]  # a NaN's means nothing
             onp.testing.assert_array_equal(*signs)
 
 
@@ -274,7 +284,11 @@ def test_clip_without_one_of_its_bounds():
         assert np.clip(x, None, b).asnumpy().tolist() == [-2, 0, b]
         assert np.clip(x, -b, None).asnumpy().tolist() == [-b, 0, 2]
         assert x.as_nd_ndarray().clip(-b, b).asnumpy().tolist() == [-b, 0, b]
-        assert np.clip(np.array([-5, 0, 300]), -b * 4, 1e20).asnumpy().tolist() == [int(-b * 4), 0, 300]
+        assert np.clip(np.array([-5, 0, 300]), -b * 4, 1e20).asnumpy().tolist() == [
+            int(-b * 4),
+            0,
+            300,
+        ]
 
 
 def test_arguments_are_refused_however_often_they_change():
@@ -305,7 +319,8 @@ def test_random_numbers_are_the_same_however_their_parameters_come():
     def draws():
         mx.random.seed(5)
         return [
-            [np.random.normal(0.1 * k, 1 + k, size=3), np.random.uniform(-k, k + 0.5, size=3)] for k in range(1, 4)
+            [np.random.normal(0.1 * k, 1 + k, size=3), np.random.uniform(-k, k + 0.5, size=3)]
+            for k in range(1, 4)
         ]
 
     once = [[a.asnumpy() for a in row] for row in draws()]
@@ -337,9 +352,13 @@ def test_a_graph_with_such_numbers_is_read_back():
     where, clip = TABLE["where"], TABLE["clip"]
     with recording("numbers", device) as rec:
         a = rec.placeholder(x._value().aval, "a")
-        c = mx.core.record(TABLE["greater_scalar"].bind(varying=("scalar",)), (a, mx.core.Dynamic(0.5)))[0]
+        c = mx.core.record(
+            TABLE["greater_scalar"].bind(varying=("scalar",)), (a, mx.core.Dynamic(0.5))
+        )[0]
         b = mx.core.record(where.bind((), (), (1,)), (c, a, mx.core.Dynamic(2.5)))[0]
-        d = mx.core.record(clip.bind((("a_min", None),), (), ("a_max",)), (b, mx.core.Dynamic(2.0)))[0]
+        d = mx.core.record(
+            clip.bind((("a_min", None),), (), ("a_max",)), (b, mx.core.Dynamic(2.0))
+        )[0]
         e = mx.core.record(where.bind((), ((2, 7.0),), (1,)), (c, mx.core.Dynamic(1.5)))[0]
         graph = rec.finish([d, e])
     text = repr(graph)

@@ -50,7 +50,10 @@ def call(store):
 ])  # fmt: skip
 def test_reading_ends_after_the_time(held, name, time):
     value = call(held)
-    with settings.scope(name, time), pytest.raises(TimeoutError, match=r"after 0\.05 s \(option timeout.read"):
+    with (
+        settings.scope(name, time),
+        pytest.raises(TimeoutError, match=r"after 0\.05 s \(option timeout.read"),
+    ):
         value.asnumpy()
     held.go.set()
     with settings.scope("timeout.read", LONG):
@@ -61,7 +64,10 @@ def test_reading_ends_after_the_time(held, name, time):
 @pytest.mark.observes
 def test_waiting_for_all_ends_after_the_time(held):
     value = call(held)
-    with settings.scope("stream_sync_timeout", 50), pytest.raises(TimeoutError, match="everything was not"):
+    with (
+        settings.scope("stream_sync_timeout", 50),
+        pytest.raises(TimeoutError, match="everything was not"),
+    ):
         mx.waitall()
     held.go.set()
     with settings.scope("stream_sync_timeout", LONG * 1000):

@@ -26,7 +26,9 @@ def loops(monkeypatch):
     return seen
 
 
-def train(step=lambda k, net, x: (net(x) ** 2).mean(), hybridize=False, optimizer="adam", losses=None):
+def train(
+    step=lambda k, net, x: (net(x) ** 2).mean(), hybridize=False, optimizer="adam", losses=None
+):
     """The weights and states' effect after STEPS steps over other batches with a falling learning rate."""
     mx.random.seed(1)
     net = nn.HybridSequential()
@@ -35,7 +37,9 @@ def train(step=lambda k, net, x: (net(x) ** 2).mean(), hybridize=False, optimize
     if hybridize:
         net.hybridize()
     schedule = mx.lr_scheduler.PolyScheduler(max_update=20, base_lr=0.1)
-    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1, "lr_scheduler": schedule})
+    trainer = mx.gluon.Trainer(
+        net.collect_params(), optimizer, {"learning_rate": 0.1, "lr_scheduler": schedule}
+    )
     data = [mx.np.array(np.sin(np.arange(6.0) * (k + 1)).reshape(2, 3)) for k in range(STEPS)]
     mx.waitall()
     with mx.config.scope(iterations_per_loop=STEPS):
@@ -71,6 +75,7 @@ def test_a_loop_computes_what_its_steps_compute(options, loops, monkeypatch):
 
 def turns(step, count=8):
     """What so many turns of a step leave of two arrays, and whether they became a loop."""
+
     def run(ones, sin):
         first = second = ones(3, dtype="float32")
         for k in range(count):
@@ -87,8 +92,14 @@ def turns(step, count=8):
     [
         (lambda k, a, b, sin: (sin(a) + b, b), True),
         (lambda k, a, b, sin: (sin(a) + b, a), False),  # what was made two turns ago is not carried
-        (lambda k, a, b, sin: (sin(a) + b, b) if k else (a * 3, b + 1), True),  # the first turn is another
-        (lambda k, a, b, sin: (sin(a) + b, a) if k % 2 else (sin(a) - b, a), True),  # a turn of two steps
+        (
+            lambda k, a, b, sin: (sin(a) + b, b) if k else (a * 3, b + 1),
+            True,
+        ),  # the first turn is another
+        (
+            lambda k, a, b, sin: (sin(a) + b, a) if k % 2 else (sin(a) - b, a),
+            True,
+        ),  # a turn of two steps
         (lambda k, a, b, sin: (sin(a) + b, a) if k != 5 else (a * b, a), False),
     ],
 )

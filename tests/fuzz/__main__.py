@@ -55,7 +55,11 @@ class Watch:
         self._last = cpu
         if self._idle >= self.WAITS:
             return f"it waits: nothing was computed for {self.WAITS * self.BEAT:.0f} s"
-        return f"it computes for {cpu - self._began:.0f} s" if cpu - self._began > self.COMPUTES else ""
+        return (
+            f"it computes for {cpu - self._began:.0f} s"
+            if cpu - self._began > self.COMPUTES
+            else ""
+        )
 
 
 def check(seed: int, tiers: tuple[str, ...]) -> dict[str, Any]:
@@ -132,7 +136,11 @@ def worker(start: int, count: int, tiers: tuple[str, ...]) -> None:
         try:
             answer = check(seed, tiers_of(seed, tiers))
         except Exception:
-            answer = {"seed": seed, "calls": 0, "found": {"the fuzzer itself": traceback.format_exc()}}
+            answer = {
+                "seed": seed,
+                "calls": 0,
+                "found": {"the fuzzer itself": traceback.format_exc()},
+            }
         answer["cpu"] = time.process_time() - before
         say(answer)
 
@@ -182,7 +190,9 @@ def chunk(start: int, count: int, tiers: tuple[str, ...], codegen: str, tell: An
             start += 1
 
 
-def many(start: int, count: int, jobs: int, tiers: tuple[str, ...], codegen: str, every: int) -> int:
+def many(
+    start: int, count: int, jobs: int, tiers: tuple[str, ...], codegen: str, every: int
+) -> int:
     """Run them all; how many failed."""
     kinds = CODEGEN if codegen == "mixed" else (codegen,)
     sums: collections.Counter[str] = collections.Counter()
@@ -213,8 +223,13 @@ def many(start: int, count: int, jobs: int, tiers: tuple[str, ...], codegen: str
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         edges = [start, *range((start // CHUNK + 1) * CHUNK, start + count, CHUNK), start + count]
-        parts = [(at, end - at, tiers, kinds[at // CHUNK % len(kinds)]) for at, end in itertools.pairwise(edges)]
-        for _ in pool.map(lambda part: chunk(*part, lambda a: tell({**a, "codegen": part[-1]})), parts):
+        parts = [
+            (at, end - at, tiers, kinds[at // CHUNK % len(kinds)])
+            for at, end in itertools.pairwise(edges)
+        ]
+        for _ in pool.map(
+            lambda part: chunk(*part, lambda a: tell({**a, "codegen": part[-1]})), parts
+        ):
             pass
     print(summary())
     return len(failed)
@@ -230,7 +245,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--every", type=int, default=200, help="a line of progress after so many")
     parser.add_argument("--tiers", default=TIERS)
-    parser.add_argument("--codegen", choices=("users", "quick", "mixed"), default="mixed", help="how XLA compiles")
+    parser.add_argument(
+        "--codegen", choices=("users", "quick", "mixed"), default="mixed", help="how XLA compiles"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     tiers = tuple(given.tiers.split(","))
@@ -242,7 +259,11 @@ def main() -> int:
         worker(given.start, given.count, tiers)
         return 0
     if given.seed is None:
-        return 1 if many(given.start, given.count, given.jobs, tiers, given.codegen, given.every) else 0
+        return (
+            1
+            if many(given.start, given.count, given.jobs, tiers, given.codegen, given.every)
+            else 0
+        )
     answer = check(given.seed, tiers_of(given.seed, tiers))
     if "found" in answer:
         print(told(answer))

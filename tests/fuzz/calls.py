@@ -135,7 +135,12 @@ class Row:
 def failing(call: Call, lines: list[str]) -> list[str]:
     if not call.fails:
         return lines
-    return ["try:", *("    " + line for line in lines), "except Exception as error:", "    print(type(error))"]
+    return [
+        "try:",
+        *("    " + line for line in lines),
+        "except Exception as error:",
+        "    print(type(error))",
+    ]
 
 
 TABLE: dict[str, Any] = {}
@@ -237,18 +242,33 @@ for _name in (
 for _name in ("tan", "arctan", "arcsin", "arccos", "arccosh", "arctanh", "degrees", "radians"):
     unary(f"np.{_name}", getattr(np, _name), ulps=16, weight=0.3)
 unary(
-    "npx.sigmoid", lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "f" else x, slack=8, weight=0.7, keeps="f"
+    "npx.sigmoid",
+    lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "f" else x,
+    slack=8,
+    weight=0.7,
+    keeps="f",
 )
 unary("npx.relu", lambda x: np.maximum(x, 0), ulps=0, keeps="iu", weight=1.5)
-unary("npx.erf", erf, slope=lambda x: np.exp(-x * x) * 2 / np.sqrt(Wide(np.pi)), keeps="f", ulps=32, weight=0.3)
+unary(
+    "npx.erf",
+    erf,
+    slope=lambda x: np.exp(-x * x) * 2 / np.sqrt(Wide(np.pi)),
+    keeps="f",
+    ulps=32,
+    weight=0.3,
+)
 unary("np.square", lambda x: x * x, ulps=0, keeps="iu")
 unary("np.negative", np.negative, ulps=0, keeps="iu", weight=0.5)
 unary("np.abs", np.abs, ulps=0, keeps="iu")
 unary("np.reciprocal", lambda x: 1 / x, ulps=1, keeps="f", weight=0.5)
 for _name in ("floor", "ceil", "trunc"):
     unary(f"np.{_name}", getattr(np, _name), ulps=0, keeps="iu", jumps=True, weight=0.6)
-unary("np.rint", lambda x: np.ceil(x - 0.5), ulps=0, jumps=True, weight=0.6)  # MXNet's halves go down
-unary("np.sign", lambda x: np.where(x != x, 0, np.sign(x)), ulps=0, keeps="iu", jumps=True, weight=0.6)
+unary(
+    "np.rint", lambda x: np.ceil(x - 0.5), ulps=0, jumps=True, weight=0.6
+)  # MXNet's halves go down
+unary(
+    "np.sign", lambda x: np.where(x != x, 0, np.sign(x)), ulps=0, keeps="iu", jumps=True, weight=0.6
+)
 for _name in ("isnan", "isinf", "isfinite", "logical_not"):
     unary(f"np.{_name}", getattr(np, _name), keeps="biu", weight=0.4)
 
@@ -318,10 +338,19 @@ def arithmetic(
 
 
 def binary(
-    names: str, fn: Any, numbers: Any = (0.5, 2.0, -1.5, 3, -1, 4, 1), weight: float = 1.0, **kind: Any
+    names: str,
+    fn: Any,
+    numbers: Any = (0.5, 2.0, -1.5, 3, -1, 4, 1),
+    weight: float = 1.0,
+    **kind: Any,
 ) -> None:
     apply = arithmetic(
-        fn, **{k: v for k, v in kind.items() if k in ("ulps", "divides", "kinds", "refuses", "jumps", "floats")}
+        fn,
+        **{
+            k: v
+            for k, v in kind.items()
+            if k in ("ulps", "divides", "kinds", "refuses", "jumps", "floats")
+        },
     )
     rest = {k: v for k, v in kind.items() if k in ("taped", "pure", "front")}
 
@@ -342,7 +371,9 @@ def _floored(a: Array, b: Array, dtype: np.dtype) -> Any:
     def floored(x: Any, y: Any) -> Any:
         quotient = (x / y).astype("float32" if dtype in model.HALVES else dtype)
         made = np.floor(np.where(np.abs(quotient) < least, 0, quotient)).astype(Wide)
-        if dtype in model.HALVES and not np.array_equal(made, np.floor(quotient.astype(dtype)).astype(Wide), True):
+        if dtype in model.HALVES and not np.array_equal(
+            made, np.floor(quotient.astype(dtype)).astype(Wide), True
+        ):
             raise model.Ambiguous  # compiled code rounds less often
         return made
 
@@ -379,9 +410,19 @@ binary("np.minimum", np.minimum)
 binary("np.hypot", np.hypot, kinds="f", ulps=4, weight=0.3)
 binary("**", np.power, numbers=(2, 3, 2.0, 0.5, 1, -1.0), kinds="f", ulps=16)
 _BY = (2, 3, -2, 7, 0, 0.5, -1.5)
-binary("// np.floor_divide", np.floor_divide, numbers=_BY, kinds="iuf", weight=0.5, jumps=True, floats=_floored)
+binary(
+    "// np.floor_divide",
+    np.floor_divide,
+    numbers=_BY,
+    kinds="iuf",
+    weight=0.5,
+    jumps=True,
+    floats=_floored,
+)
 binary("% np.mod", np.mod, numbers=_BY, kinds="iuf", weight=0.5, floats=_remainder)
-binary("np.arctan2", np.arctan2, numbers=(0.5, -2.0, 3), kinds="f", ulps=16, weight=0.3, floats=_angle)
+binary(
+    "np.arctan2", np.arctan2, numbers=(0.5, -2.0, 3), kinds="f", ulps=16, weight=0.3, floats=_angle
+)
 for _name, _fn in (
     ("==", np.equal),
     ("!=", np.not_equal),
@@ -436,11 +477,23 @@ add(
         "np.clip",
         _clip,
         lambda g: (
-            (x := g.array(lambda a: a.dtype.kind != "b")) and ((x, *g.rng.choice([(0, 2), (1, 3), (0, 1)])), {})
+            (x := g.array(lambda a: a.dtype.kind != "b"))
+            and ((x, *g.rng.choice([(0, 2), (1, 3), (0, 1)])), {})
         ),
     )
 )
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "int16", "uint8", "bool")
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int32",
+    "int64",
+    "int8",
+    "int16",
+    "uint8",
+    "bool",
+)
 
 
 add(
@@ -451,5 +504,16 @@ add(
         weight=2,
     )
 )
-add(Row(".copy", lambda x: moved(lambda v: v, x), lambda g: (x := g.array()) and ((x,), {}), weight=0.5))
-add(Row(".detach", model.detached, lambda g: (x := g.array()) and ((x,), {}), weight=0.5, pure=False))
+add(
+    Row(
+        ".copy",
+        lambda x: moved(lambda v: v, x),
+        lambda g: (x := g.array()) and ((x,), {}),
+        weight=0.5,
+    )
+)
+add(
+    Row(
+        ".detach", model.detached, lambda g: (x := g.array()) and ((x,), {}), weight=0.5, pure=False
+    )
+)

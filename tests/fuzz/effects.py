@@ -70,7 +70,11 @@ class Read(Row):
         how = call.attrs["how"]
         if how == "waitall":
             return ["mx.waitall()"]
-        return [f"print({call.ins[0]}.asnumpy())" if how == "asnumpy" else f"{call.ins[0]}.wait_to_read()"]
+        return [
+            f"print({call.ins[0]}.asnumpy())"
+            if how == "asnumpy"
+            else f"{call.ins[0]}.wait_to_read()"
+        ]
 
 
 add(
@@ -103,7 +107,12 @@ add(
     Delete(
         "del",
         None,
-        lambda g: (x := g.array()) and not g.state.is_variable(x) and len(g.state.names()) > 3 and ((x,), {}),
+        lambda g: (
+            (x := g.array())
+            and not g.state.is_variable(x)
+            and len(g.state.names()) > 3
+            and ((x,), {})
+        ),
         weight=2,
         outs=0,
         pure=False,
@@ -139,7 +148,12 @@ class InPlace(Row):
 
 def _draw_in_place(g: Any) -> Draft | None:
     pair = g.pair((2.0, 0.5, 1, -1), same=True)
-    if pair is None or not isinstance(pair[0], str) or g.state.is_number(pair[0]) or g.state.is_taped(pair[0]):
+    if (
+        pair is None
+        or not isinstance(pair[0], str)
+        or g.state.is_number(pair[0])
+        or g.state.is_taped(pair[0])
+    ):
         return None
     return pair, {}
 
@@ -179,12 +193,21 @@ class Random(Row):
         made = model.array(drawn, drawn.dtype)
         if made.err is not None:
             # A quick program's normal numbers may differ by four roundings, before `loc` is added.
-            made.err[...] = (np.abs(made.val) + abs(call.attrs.get("loc", 0))) * 4 * model._LIMITS[made.dtype].eps
+            made.err[...] = (
+                (np.abs(made.val) + abs(call.attrs.get("loc", 0)))
+                * 4
+                * model._LIMITS[made.dtype].eps
+            )
         machine.put(call, made)
 
 
 add(Random("np.random.uniform", lambda g: {"low": g.rng.choice([0.0, -1.0]), "high": 2.0}))
-add(Random("np.random.normal", lambda g: {"loc": g.rng.choice([0.0, 1.0]), "scale": g.rng.choice([1.0, 0.5])}))
+add(
+    Random(
+        "np.random.normal",
+        lambda g: {"loc": g.rng.choice([0.0, 1.0]), "scale": g.rng.choice([1.0, 0.5])},
+    )
+)
 add(Random("np.random.randint", lambda g: {"low": 0, "high": g.rng.choice([3, 100])}, weight=0.4))
 
 
@@ -250,7 +273,11 @@ def _draw_attach(g: Any) -> Draft | None:
     return x and ((x,), {"grad_req": g.rng.choice(["write", "write", "add"])})
 
 
-add(Attach("attach_grad", None, _draw_attach, weight=1.5, taped=False, outs=0, pure=False, front="both"))
+add(
+    Attach(
+        "attach_grad", None, _draw_attach, weight=1.5, taped=False, outs=0, pure=False, front="both"
+    )
+)
 
 
 class Grad(Row):
@@ -331,13 +358,18 @@ def _draw_backward(g: Any) -> Draft | None:
     if g.rng.random() < 0.3:
         x = g.of(head)
         other = g.array(
-            lambda a: a.dtype == x.dtype and a.shape == x.shape and a.node is None, make=(str(x.dtype), x.shape)
+            lambda a: a.dtype == x.dtype and a.shape == x.shape and a.node is None,
+            make=(str(x.dtype), x.shape),
         )
         ins = (head, other) if other else ins
     return ins, {"retain_graph": True} if g.rng.random() < 0.3 else {}
 
 
-add(Backward("backward", None, _draw_backward, weight=6, taped=False, outs=0, pure=False, front="both"))
+add(
+    Backward(
+        "backward", None, _draw_backward, weight=6, taped=False, outs=0, pure=False, front="both"
+    )
+)
 
 
 class Recorded(Row):
@@ -411,7 +443,9 @@ class Net(Row):
         def forward(*args: Any) -> Any:
             inner = machine.alone(call.attrs["hybridize"] is not None)
             made = function(inner, call, False)(*args)
-            if inner.inside and inner.masked:  # a mask's numbers were asked for: the block runs imperatively
+            if (
+                inner.inside and inner.masked
+            ):  # a mask's numbers were asked for: the block runs imperatively
                 made = function(machine.alone(False), call, False)(*args)
             return made
 
@@ -424,7 +458,8 @@ class Net(Row):
             f"    def forward(self, {', '.join(call.attrs['params'])}):",
         ]
         lines += [
-            "    " + line for line in [*body(call.body), f"    return {', '.join(call.attrs['returns'])}"]
+            "    " + line
+            for line in [*body(call.body), f"    return {', '.join(call.attrs['returns'])}"]
         ]
         lines.append(f"{name} = {name.title()}()")
         if call.attrs["hybridize"] is not None:
@@ -447,7 +482,9 @@ class Apply(Row):
     model = run
 
     def show(self, call: Call, body: Any) -> list[str]:
-        return failing(call, [f"{', '.join(call.outs)} = {call.ins[0]}({', '.join(map(plain, call.ins[1:]))})"])
+        return failing(
+            call, [f"{', '.join(call.outs)} = {call.ins[0]}({', '.join(map(plain, call.ins[1:]))})"]
+        )
 
 
 add(Apply("apply", None, lambda g: g.again(), weight=2, pure=False, front="both"))
@@ -501,7 +538,9 @@ class Cond(Row):
     def run(self, machine: Any, call: Call) -> None:
         (p, *xs), _ = machine.given(call)
         then = function(machine, call)
-        machine.put(call, machine.mx.npx.cond(lambda *ys: p.astype(bool), then, lambda *ys: ys[0] * 2, xs))
+        machine.put(
+            call, machine.mx.npx.cond(lambda *ys: p.astype(bool), then, lambda *ys: ys[0] * 2, xs)
+        )
 
     def model(self, machine: Any, call: Call) -> None:
         (p, *xs), _ = machine.given(call)
@@ -570,7 +609,11 @@ class While(Row):
     def show(self, call: Call, body: Any) -> list[str]:
         name = f"body_{call.outs[0]}"
         (param,), (result,) = call.attrs["params"], call.attrs["returns"]
-        lines = [f"def {name}(k, {param}):", *body(call.body), f"    return {result}, [k + 1, {result}]"]
+        lines = [
+            f"def {name}(k, {param}):",
+            *body(call.body),
+            f"    return {result}, [k + 1, {result}]",
+        ]
         first, second = call.outs
         start = f"[np.array([0], dtype='int32'), {call.ins[0]}]"
         return [

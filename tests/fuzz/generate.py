@@ -51,7 +51,11 @@ class State:
         found = []
         for n in self.names():
             node = self.machine.env[n].node
-            if isinstance(node, tuple) and not node[0].spent and is_float(self.machine.env[n].dtype):
+            if (
+                isinstance(node, tuple)
+                and not node[0].spent
+                and is_float(self.machine.env[n].dtype)
+            ):
                 found.append(n)
         return found
 
@@ -69,13 +73,23 @@ class Drawing:
         self.dtypes = near.sample(DTYPES, 3)
         main = near.choice(MAIN)
         a, b, c = self.lengths
-        self.shapes = [(), (a,), (b, a), (1, a), (b, 1), (near.choice([1, 2, 3]), min(c, 9), min(a, 9)), (a, c)]
+        self.shapes = [
+            (),
+            (a,),
+            (b, a),
+            (1, a),
+            (b, 1),
+            (near.choice([1, 2, 3]), min(c, 9), min(a, 9)),
+            (a, c),
+        ]
         self.rng = random.Random(seed)
         self.special = self.rng.random() < 0.15
         self.nd = self.rng.random() < 0.2
         self.exact = self.rng.random() < 0.4
         self.main = (
-            "float32" if self.rng.random() < 0.5 or (self.nd and main in ("float16", "bfloat16")) else main
+            "float32"
+            if self.rng.random() < 0.5 or (self.nd and main in ("float16", "bfloat16"))
+            else main
         )
         self.front = "nd" if self.nd else "np"
         self.machine = Model()
@@ -178,7 +192,9 @@ class Drawing:
                 number = 1
             return (number, a) if not same and self.rng.random() < 0.25 else (a, number)
         if self.wrong() and x.val.ndim:
-            b = self.array(lambda y: not self.fits(y, x), make=(str(x.dtype), (*x.shape[:-1], x.shape[-1] + 2)))
+            b = self.array(
+                lambda y: not self.fits(y, x), make=(str(x.dtype), (*x.shape[:-1], x.shape[-1] + 2))
+            )
             return b and (a, b)
         if same:
             b = self.array(lambda y: self.fits_into(y, x.shape) and y.dtype == x.dtype)
@@ -290,7 +306,8 @@ def draw(g: Drawing, body: bool) -> list[Call] | None:
         if row.name == "backward":
             written = [v for v in written if v.grad is None]
             if not all(
-                np.isfinite(np.where(np.isinf(v.err), 0, v.err)).all() and np.isinf(v.err).mean() < 0.2
+                np.isfinite(np.where(np.isinf(v.err), 0, v.err)).all()
+                and np.isinf(v.err).mean() < 0.2
                 for v in written
                 if v.val.size
             ):
@@ -349,7 +366,9 @@ def recorded(g: Drawing, n: int) -> list[Call]:
             else g.make(g.main, shape, g.rng.choice(["unit", "positive", "exact"]))
         )
         calls += g.before
-        attach = Call("attach_grad", (), (x,), {"grad_req": g.rng.choice(["write", "write", "add"])})
+        attach = Call(
+            "attach_grad", (), (x,), {"grad_req": g.rng.choice(["write", "write", "add"])}
+        )
         g.machine.call(attach)
         calls.append(attach)
     attrs: dict[str, Any] = {"train_mode": False} if g.rng.random() < 0.2 else {}
@@ -373,7 +392,9 @@ def recorded(g: Drawing, n: int) -> list[Call]:
     heads = g.state.heads()
     if heads:
         head = g.rng.choice(heads[-2:])
-        call = Call("backward", (), (head,), {"retain_graph": True} if g.rng.random() < 0.25 else {})
+        call = Call(
+            "backward", (), (head,), {"retain_graph": True} if g.rng.random() < 0.25 else {}
+        )
         try:
             g.machine.call(call)
         except (model.Ambiguous, Invalid):
@@ -387,7 +408,9 @@ def function(
 ) -> tuple[Any, ...] | None:
     """The body of a function: its calls and the names of its results, made by running it on ``given``."""
     outer, nets = g.machine, g.nets
-    g.machine = outer.within(dict(zip(params, given, strict=True)), inside) if seen else outer.alone()
+    g.machine = (
+        outer.within(dict(zip(params, given, strict=True)), inside) if seen else outer.alone()
+    )
     if not seen:
         g.machine.env.update(zip(params, given, strict=True))
     g.state = State(g.machine)
@@ -405,7 +428,8 @@ def net(g: Drawing, n: int) -> list[Call]:
     """A hybridized block and a call of it."""
     g.before, g.failing = [], False
     ins: list[Any] = [
-        g.array(lambda a: a.val.size > 0) or g.make(g.main, g.shape()) for _ in range(g.rng.choice([1, 2]))
+        g.array(lambda a: a.val.size > 0) or g.make(g.main, g.shape())
+        for _ in range(g.rng.choice([1, 2]))
     ]
     calls = list(g.before)
     given = [g.of(x) for x in ins]
@@ -427,9 +451,13 @@ def net(g: Drawing, n: int) -> list[Call]:
     if not made:
         return calls
     returns = tuple(made[-g.rng.choice([1, 1, 2]) :])
-    flags = g.rng.choice([{}, {}, {"static_alloc": True}, {"static_alloc": True, "static_shape": True}, None])
+    flags = g.rng.choice(
+        [{}, {}, {"static_alloc": True}, {"static_alloc": True, "static_shape": True}, None]
+    )
     name = g.fresh("net")
-    define = Call("net", (name,), (), {"params": tuple(params), "returns": returns, "hybridize": flags}, body)
+    define = Call(
+        "net", (name,), (), {"params": tuple(params), "returns": returns, "hybridize": flags}, body
+    )
     g.machine.call(define)
     g.nets[name] = like
     g.returns[name] = returns
@@ -470,11 +498,14 @@ def control(g: Drawing) -> list[Call]:
     params = [g.fresh("x"), g.fresh("s")]
     if kind == "foreach":
         xs = g.array(
-            lambda a: a.val.ndim > 0 and 0 < a.shape[0] <= 8 and is_float(a.dtype) and a.val.size > 0
+            lambda a: (
+                a.val.ndim > 0 and 0 < a.shape[0] <= 8 and is_float(a.dtype) and a.val.size > 0
+            )
         ) or g.make(g.main, (3, 2))
         x = g.of(xs)
         state = g.array(
-            lambda a: a.shape == x.shape[1:] and a.dtype == x.dtype, make=(str(x.dtype), x.shape[1:])
+            lambda a: a.shape == x.shape[1:] and a.dtype == x.dtype,
+            make=(str(x.dtype), x.shape[1:]),
         )
         calls = list(g.before)
         # Only element-wise arithmetic keeps a state's shape.
@@ -491,7 +522,9 @@ def control(g: Drawing) -> list[Call]:
         p = g.make("int32", (1,), "exact")
         calls = list(g.before)
         body, out, _ = arithmetic(g, params[:1] * 2)
-        call = Call("npx.cond", (g.fresh(),), (p, x), {"params": (params[0],), "returns": (out,)}, body)
+        call = Call(
+            "npx.cond", (g.fresh(),), (p, x), {"params": (params[0],), "returns": (out,)}, body
+        )
     else:
         x = g.array(lambda a: is_float(a.dtype) and a.val.size > 0 and a.val.size < 500) or g.make(
             g.main, (3, 2)
@@ -503,7 +536,12 @@ def control(g: Drawing) -> list[Call]:
             "npx.while_loop",
             (g.fresh(), g.fresh()),
             (x,),
-            {"params": (params[0],), "returns": (out,), "times": times, "most": times + g.rng.choice([0, 2])},
+            {
+                "params": (params[0],),
+                "returns": (out,),
+                "times": times,
+                "most": times + g.rng.choice([0, 2]),
+            },
             body,
         )
     try:

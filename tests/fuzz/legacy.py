@@ -83,7 +83,9 @@ def _nd_reduction(name: str, of: str, wants: Any = None, weight: float = 0.8) ->
     apply = average if name == "nd.mean" else TABLE[of].apply
 
     def draw(g: Any) -> Draft | None:
-        x = some_axis(lambda a: is_float(a.dtype) and a.val.size > 0 and (wants is None or wants(a)))(g)
+        x = some_axis(
+            lambda a: is_float(a.dtype) and a.val.size > 0 and (wants is None or wants(a))
+        )(g)
         return x and ((x,), {"axis": axis_of(g, x), "keepdims": g.rng.random() < 0.5})
 
     def applied(x: Array, axis: int, keepdims: bool) -> Array:
@@ -139,7 +141,9 @@ class NdReshape(Row):
         x, shape = machine.get(call.ins[0]), call.attrs["shape"]
         made = moved(lambda v: v.reshape(shape), x)
         if not machine.inside:
-            made.sharing(x.val.reshape(shape), None if x.err is None else x.err.reshape(shape)).joins(x)
+            made.sharing(
+                x.val.reshape(shape), None if x.err is None else x.err.reshape(shape)
+            ).joins(x)
         machine.put(call, made)
 
 

@@ -34,7 +34,11 @@ class Machine:
     """Variables, and what was seen of them."""
 
     def __init__(
-        self, mx: Any, env: dict[str, Any] | None = None, seen: list[Seen] | None = None, inside: bool = False
+        self,
+        mx: Any,
+        env: dict[str, Any] | None = None,
+        seen: list[Seen] | None = None,
+        inside: bool = False,
     ):
         self.mx = mx
         self.env: dict[str, Any] = {} if env is None else env
@@ -124,7 +128,9 @@ class Model(Machine):
 
     def put(self, call: Call, made: Any) -> None:
         if model.Tape.on and call.row not in (".detach", "grad", "array", "apply"):
-            key = [v for v in (*call.attrs.values(), *call.attrs.get("key", ())) if isinstance(v, Var)]
+            key = [
+                v for v in (*call.attrs.values(), *call.attrs.get("key", ())) if isinstance(v, Var)
+            ]
             inputs = [self.get(name) for name in (*call.ins, *key)]
             for m in made if isinstance(made, (list, tuple)) else (made,):
                 if isinstance(m, model.Array):
@@ -268,7 +274,11 @@ def difference(expected: list[Seen], got: list[Seen]) -> str:
             with np.errstate(all="ignore"):
                 value = have.val.astype(np.longdouble)
                 off = np.abs(value - want.val)
-                same = (value == want.val) | (np.isnan(value) & np.isnan(want.val)) | np.isinf(want.err)
+                same = (
+                    (value == want.val)
+                    | (np.isnan(value) & np.isnan(want.val))
+                    | np.isinf(want.err)
+                )
                 bad = ~(same | (off <= bound))
         if np.any(bad):
             at = tuple(int(i[0]) for i in np.nonzero(bad)) if np.ndim(bad) else ()

@@ -81,7 +81,11 @@ class Array:
     __slots__ = ("dtype", "err", "family", "grad", "node", "req", "val")
 
     def __init__(self, val: Any, err: Any, dtype: np.dtype):
-        self.val, self.err, self.dtype = np.asarray(val), None if err is None else np.asarray(err), dtype
+        self.val, self.err, self.dtype = (
+            np.asarray(val),
+            None if err is None else np.asarray(err),
+            dtype,
+        )
         self.node: tuple[Node, int] | Leaf | None = None
         self.grad: Array | None = None
         self.req = "null"
@@ -124,7 +128,9 @@ class Node:
 
     __slots__ = ("ins", "number", "outs", "pull", "spent")
 
-    def __init__(self, ins: list[Any], outs: list[tuple[tuple[int, ...], np.dtype]], pull: Function):
+    def __init__(
+        self, ins: list[Any], outs: list[tuple[tuple[int, ...], np.dtype]], pull: Function
+    ):
         self.ins, self.outs, self.pull = ins, outs, pull
         self.number = next(_numbers)
         self.spent = False
@@ -196,7 +202,8 @@ def connected(made: Array, ins: Sequence[Any]) -> None:
     """What has no derivative is on the tape all the same: its gradients are zeros."""
     if made.node is None and Tape.on:
         zeros = [
-            (np.zeros(x.shape, Wide), np.zeros(x.shape, Wide)) if isinstance(x, Array) else None for x in ins
+            (np.zeros(x.shape, Wide), np.zeros(x.shape, Wide)) if isinstance(x, Array) else None
+            for x in ins
         ]
         recorded([made], ins, lambda grads: zeros)
 
@@ -214,7 +221,9 @@ def _differences(fn: Function, vals: list[Any], errs: list[Any], mid: Any) -> An
                 if (np.asarray(moved) != mid).any():
                     raise Ambiguous
                 continue
-            d = np.where((moved == mid) | (np.isnan(moved) & np.isnan(mid)), Wide(0), np.abs(moved - mid))
+            d = np.where(
+                (moved == mid) | (np.isnan(moved) & np.isnan(mid)), Wide(0), np.abs(moved - mid)
+            )
             worst = np.maximum(worst, np.where(np.isnan(d), Wide(np.inf), d))
         total = total + worst
         if np.isinf(err).any():
@@ -227,7 +236,9 @@ def _differences(fn: Function, vals: list[Any], errs: list[Any], mid: Any) -> An
 def given_back(grad: Any, err: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, Any]:
     """The gradient of what was broadcast from ``shape``."""
     axes = tuple(range(grad.ndim - len(shape)))
-    axes += tuple(k for k in range(len(axes), grad.ndim) if shape[k - len(axes)] == 1 and grad.shape[k] != 1)
+    axes += tuple(
+        k for k in range(len(axes), grad.ndim) if shape[k - len(axes)] == 1 and grad.shape[k] != 1
+    )
     if axes:
         n = int(np.prod([grad.shape[k] for k in axes]))
         with np.errstate(all="ignore"):
@@ -244,7 +255,9 @@ def sum_error(n: int, dtype: np.dtype) -> Any:
 STEP = Wide(5e-7)
 
 
-def derivative(fn: Function, vals: list[Any], k: int, slope_of: Function | None = None) -> tuple[Any, Any]:
+def derivative(
+    fn: Function, vals: list[Any], k: int, slope_of: Function | None = None
+) -> tuple[Any, Any]:
     """The derivative by one operand, by differences where no function is given, and infinity where it has a jump."""
     x = vals[k]
     if slope_of is not None:
@@ -266,7 +279,9 @@ def derivative(fn: Function, vals: list[Any], k: int, slope_of: Function | None 
         steep = steep | (np.asarray(vals[0]) == 0)  # MXNet's is 0 / 0 for an exponent of zero
     jump = steep | ~(off <= 1e-4 + 1e-3 * np.maximum(np.abs(right), np.abs(left)))
     noise = 4 * np.finfo(Wide).eps * np.abs(mid) / h
-    return slope + curved, np.where(jump, Wide(np.inf), 1e-11 * np.abs(slope) + np.abs(curved) + noise)
+    return slope + curved, np.where(
+        jump, Wide(np.inf), 1e-11 * np.abs(slope) + np.abs(curved) + noise
+    )
 
 
 def elementwise(
@@ -309,7 +324,9 @@ def elementwise(
             for k, x in enumerate(xs):
                 if not isinstance(x, Array) or x.err is None:
                     out.append(
-                        (np.zeros(x.shape, Wide), np.zeros(x.shape, Wide)) if isinstance(x, Array) else None
+                        (np.zeros(x.shape, Wide), np.zeros(x.shape, Wide))
+                        if isinstance(x, Array)
+                        else None
                     )
                     continue
                 by, off = derivative(fn, kept, k, slope)
@@ -320,7 +337,10 @@ def elementwise(
                 of = _LIMITS[made.dtype]
                 unknown = np.isinf(off)
                 by = np.where(unknown, Wide(0), by)
-                value, most = g * by, np.abs(g) + g_err  # twice saturated, the errors' product is all there is
+                value, most = (
+                    g * by,
+                    np.abs(g) + g_err,
+                )  # twice saturated, the errors' product is all there is
                 error = (
                     g_err * np.abs(by)
                     + most * np.where(unknown, 0, off)
@@ -357,7 +377,9 @@ def moved(fn: Function, *xs: Array, unsure: Any = None) -> Array:
             np.add.at(total, places, g.ravel())
             np.add.at(size, places, np.abs(g).ravel())
             np.add.at(error, places, g_err.ravel())
-            error += np.where(count > 1, size * _LIMITS[made.dtype].eps * (2 + 2 * np.sqrt(count)), 0)
+            error += np.where(
+                count > 1, size * _LIMITS[made.dtype].eps * (2 + 2 * np.sqrt(count)), 0
+            )
             out = []
             for s in starts:
                 part = slice(s.flat[0], s.flat[0] + s.size) if s.size else slice(0, 0)
@@ -415,7 +437,9 @@ def contracted(spec: str, *xs: Array, dtype: Any = None) -> Array:
             out = []
             for k, name in enumerate(names):
                 others = [j for j in range(len(names)) if j != k]
-                lost = [c for c in name if c not in result and all(c not in names[j] for j in others)]
+                lost = [
+                    c for c in name if c not in result and all(c not in names[j] for j in others)
+                ]
                 back = (
                     ",".join([result, *(names[j] for j in others)])
                     + "->"
@@ -432,7 +456,10 @@ def contracted(spec: str, *xs: Array, dtype: Any = None) -> Array:
                 shape = [1 if c in lost else lengths[c] for c in name]
                 full = [lengths[c] for c in name]
                 out.append(
-                    (np.broadcast_to(value.reshape(shape), full), np.broadcast_to(error.reshape(shape), full))
+                    (
+                        np.broadcast_to(value.reshape(shape), full),
+                        np.broadcast_to(error.reshape(shape), full),
+                    )
                 )
             return out
 

@@ -46,7 +46,9 @@ def some_axis(wants: Any = None) -> Any:
     return lambda g: g.array(lambda a: a.val.ndim > 0 and (wants is None or wants(a)))
 
 
-def by_axis(name: str, fn: Any, *more: Any, wants: Any = None, weight: float = 0.5, key: str = "axis") -> None:
+def by_axis(
+    name: str, fn: Any, *more: Any, wants: Any = None, weight: float = 0.5, key: str = "axis"
+) -> None:
     """A function of an array, perhaps a number of ``more[0]``, and an axis."""
 
     def apply(x: Array, *rest: Any, **attrs: Any) -> Array:
@@ -81,7 +83,8 @@ add(
         "np.expand_dims",
         lambda x, axis: moved(lambda v: np.expand_dims(v, axis), x),
         lambda g: (
-            (x := g.array(lambda a: a.val.ndim < 4)) and ((x,), {"axis": g.rng.randint(0, g.of(x).val.ndim)})
+            (x := g.array(lambda a: a.val.ndim < 4))
+            and ((x,), {"axis": g.rng.randint(0, g.of(x).val.ndim)})
         ),
         weight=0.6,
     )
@@ -102,7 +105,8 @@ add(
         "np.tile",
         lambda x, reps: moved(lambda v: np.tile(v, reps), x),
         lambda g: (
-            (x := g.array(lambda a: a.val.size < 600)) and ((x, g.rng.choice([(2,), (2, 1), (1, 3)])), {})
+            (x := g.array(lambda a: a.val.size < 600))
+            and ((x, g.rng.choice([(2,), (2, 1), (1, 3)])), {})
         ),
         weight=0.4,
     )
@@ -208,7 +212,8 @@ def draw_concatenate(g: Any) -> Draft | None:
         if b.dtype != a.dtype or b.val.ndim != a.val.ndim:
             return False
         return all(
-            n == m or k == axis % a.val.ndim for k, (n, m) in enumerate(zip(a.shape, b.shape, strict=True))
+            n == m or k == axis % a.val.ndim
+            for k, (n, m) in enumerate(zip(a.shape, b.shape, strict=True))
         )
 
     if g.wrong():
@@ -221,7 +226,9 @@ def _draw_stack(g: Any) -> Draft | None:
     if x is None:
         return None
     a = g.of(x)
-    return (x, g.array(lambda b: b.shape == a.shape and b.dtype == a.dtype)), {"axis": g.rng.choice([0, -1])}
+    return (x, g.array(lambda b: b.shape == a.shape and b.dtype == a.dtype)), {
+        "axis": g.rng.choice([0, -1])
+    }
 
 
 add(Joined("np.concatenate", join(np.concatenate), draw_concatenate, weight=1.5))
@@ -244,7 +251,9 @@ def _draw_split(g: Any) -> Draft | None:
     x = some_axis(lambda a: any(n and n % 2 == 0 for n in a.shape))(g)
     if x is None:
         return None
-    return (x, 2), {"axis": g.rng.choice([k for k, n in enumerate(g.of(x).shape) if n and n % 2 == 0])}
+    return (x, 2), {
+        "axis": g.rng.choice([k for k, n in enumerate(g.of(x).shape) if n and n % 2 == 0])
+    }
 
 
 add(Split("np.split", None, _draw_split, outs=2, weight=0.7))
@@ -299,7 +308,11 @@ def _draw_key(g: Any, x: str, basic: bool) -> tuple[Any, ...] | None:
         )
         if found is None or not _inside(g.of(found), shape[0]):
             return None
-        return (Var(found), (None, None, None)) if len(shape) > 1 and g.rng.random() < 0.3 else (Var(found),)
+        return (
+            (Var(found), (None, None, None))
+            if len(shape) > 1 and g.rng.random() < 0.3
+            else (Var(found),)
+        )
     key: list[Any] = []
     for n in shape[: g.rng.randint(1, len(shape))]:
         way = g.rng.random()
@@ -395,7 +408,9 @@ class Set(Row):
             x.err[key] = value.err
 
     def show(self, call: Call, body: Any) -> list[str]:
-        return failing(call, [f"{call.ins[0]}[{shown_key(call.attrs['key'])}] = {plain(call.ins[1])}"])
+        return failing(
+            call, [f"{call.ins[0]}[{shown_key(call.attrs['key'])}] = {plain(call.ins[1])}"]
+        )
 
 
 def _draw_set(basic: bool) -> Any:
@@ -414,7 +429,11 @@ def _draw_set(basic: bool) -> Any:
             number
             if g.rng.random() < 0.5
             else g.array(
-                lambda b: g.fits_into(b, shape) and is_float(b.dtype) == is_float(a.dtype) and b.dtype != bool
+                lambda b: (
+                    g.fits_into(b, shape)
+                    and is_float(b.dtype) == is_float(a.dtype)
+                    and b.dtype != bool
+                )
             )
         )
         return None if value is None or (g.state.is_taped(x)) else ((x, value), {"key": key})
@@ -438,7 +457,9 @@ def _take(x: Array, at: Array, axis: int = 0, mode: str = "clip") -> Array:
 
 def _draw_take(g: Any) -> Draft | None:
     x = some_axis(lambda a: a.val.size and a.val.size < 2000)(g)
-    at = x and g.array(lambda a: a.dtype in ("int32", "int64") and 0 < a.val.size < 50, make=("int32", (3,)))
+    at = x and g.array(
+        lambda a: a.dtype in ("int32", "int64") and 0 < a.val.size < 50, make=("int32", (3,))
+    )
     return at and ((x, at), {"axis": axis_of(g, x), "mode": g.rng.choice(["clip", "wrap"])})
 
 
@@ -453,7 +474,10 @@ add(
     Row(
         "npx.one_hot",
         _one_hot,
-        lambda g: (x := g.array(lambda a: a.dtype in ("int32", "int64") and a.val.size < 200)) and ((x, 4), {}),
+        lambda g: (
+            (x := g.array(lambda a: a.dtype in ("int32", "int64") and a.val.size < 200))
+            and ((x, 4), {})
+        ),
         weight=0.4,
     )
 )
@@ -469,7 +493,12 @@ def _draw_pick(g: Any) -> Draft | None:
     if x is None:
         return None
     shape = g.of(x).shape[:-1]
-    return (x, g.array(lambda a: a.dtype in ("int32", "int64") and a.shape == shape, make=("int32", shape))), {}
+    return (
+        x,
+        g.array(
+            lambda a: a.dtype in ("int32", "int64") and a.shape == shape, make=("int32", shape)
+        ),
+    ), {}
 
 
 add(Row("npx.pick", _pick, _draw_pick, weight=0.6))

@@ -73,7 +73,9 @@ add(
         lambda g: (
             (
                 x := some_axis(
-                    lambda a: is_float(a.dtype) and a.val.size > 0 and sortable(a) and a.shape[-1] > 1
+                    lambda a: (
+                        is_float(a.dtype) and a.val.size > 0 and sortable(a) and a.shape[-1] > 1
+                    )
                 )(g)
             )
             and ((x,), {"k": 2, "ret_typ": "value", "axis": -1})
@@ -164,7 +166,9 @@ for _name, _apply in (("np.dot", dot), ("np.matmul", matmul), ("@", matmul)):
     add(Row(_name, _apply, draw_product))
 
 
-def _fully_connected(x: Array, w: Array, b: Array, num_hidden: int, no_bias: bool, flatten: bool) -> Array:
+def _fully_connected(
+    x: Array, w: Array, b: Array, num_hidden: int, no_bias: bool, flatten: bool
+) -> Array:
     made = contracted("abcd"[: x.val.ndim - 1] + "k,ok->" + "abcd"[: x.val.ndim - 1] + "o", x, w)
     return TABLE["np.add"].apply(made, b)
 
@@ -172,7 +176,10 @@ def _fully_connected(x: Array, w: Array, b: Array, num_hidden: int, no_bias: boo
 def _draw_dense(g: Any) -> Draft | None:
     x = g.array(
         lambda a: (
-            is_float(a.dtype) and a.dtype not in model.HALVES and 2 <= a.val.ndim <= 3 and 0 < a.val.size < 1500
+            is_float(a.dtype)
+            and a.dtype not in model.HALVES
+            and 2 <= a.val.ndim <= 3
+            and 0 < a.val.size < 1500
         )
     )
     if x is None:
@@ -198,7 +205,8 @@ def _draw_batch_dot(g: Any) -> Draft | None:
     n, _, m = g.of(x).shape
     dtype = str(g.of(x).dtype)
     y = g.array(
-        lambda a: a.val.ndim == 3 and a.dtype == dtype and a.shape[:2] == (n, m), make=(dtype, (n, m, 2))
+        lambda a: a.val.ndim == 3 and a.dtype == dtype and a.shape[:2] == (n, m),
+        make=(dtype, (n, m, 2)),
     )
     return y and ((x, y), {})
 
@@ -216,7 +224,9 @@ def _layer_norm(x: Array, gamma: Array, beta: Array, axis: int, eps: float) -> A
 
 def _draw_layer_norm(g: Any) -> Draft | None:
     x = some_axis(
-        lambda a: is_float(a.dtype) and a.dtype not in model.HALVES and a.shape[-1] > 1 and a.val.size > 0
+        lambda a: (
+            is_float(a.dtype) and a.dtype not in model.HALVES and a.shape[-1] > 1 and a.val.size > 0
+        )
     )(g)
     if x is None:
         return None

@@ -30,7 +30,9 @@ def total(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
         dtype = np.dtype("int64") if x.dtype == bool else x.dtype
         return Array(np.asarray(x.val.sum(axis=axes, keepdims=keepdims, dtype=dtype)), None, dtype)
     letters = "abcdefgh"[: x.val.ndim]
-    made = contracted(letters + "->" + "".join(c for k, c in enumerate(letters) if k not in axes), x)
+    made = contracted(
+        letters + "->" + "".join(c for k, c in enumerate(letters) if k not in axes), x
+    )
     if not keepdims:
         return made
     shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
@@ -69,7 +71,11 @@ def extreme(largest: bool) -> Any:
             err = flat(x.err)
             best = np.take_along_axis(val, at, -1)
             with np.errstate(invalid="ignore"):
-                near = (np.abs(val - best) <= 2 * err.max(-1, keepdims=True)) | np.isnan(val) | (val == best)
+                near = (
+                    (np.abs(val - best) <= 2 * err.max(-1, keepdims=True))
+                    | np.isnan(val)
+                    | (val == best)
+                )
             near &= near.sum(-1, keepdims=True) > 1
             order = [*rest, *axes]
             unsure = near.reshape([x.shape[k] for k in order]).transpose(np.argsort(order))
@@ -97,14 +103,21 @@ def _places(largest: bool) -> Any:
             if n > 1 and not (gap > 2 * x.err.max()).all():
                 raise model.Ambiguous
         return Array(
-            np.asarray((np.argmax if largest else np.argmin)(x.val, axis=axis)), None, np.dtype("int64")
+            np.asarray((np.argmax if largest else np.argmin)(x.val, axis=axis)),
+            None,
+            np.dtype("int64"),
         )
 
     return apply
 
 
 def reduction(
-    names: str, apply: Any, wants: Any = None, keepdims: bool = True, weight: float = 1.0, **row: Any
+    names: str,
+    apply: Any,
+    wants: Any = None,
+    keepdims: bool = True,
+    weight: float = 1.0,
+    **row: Any,
 ) -> None:
     def draw(g: Any) -> Draft | None:
         x = g.array(wants)
@@ -138,7 +151,10 @@ def product(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     rest = [k for k in range(x.val.ndim) if k not in axes]
     shape = tuple(x.shape[k] for k in rest)
     flat = moved(
-        lambda v: np.transpose(v, [*rest, *axes]).reshape([*shape, int(np.prod([x.shape[a] for a in axes]))]), x
+        lambda v: np.transpose(v, [*rest, *axes]).reshape(
+            [*shape, int(np.prod([x.shape[a] for a in axes]))]
+        ),
+        x,
     )
     made = model.array(np.ones(shape), x.dtype)
     for k in range(flat.shape[-1]):
@@ -186,7 +202,13 @@ def _cumsum(x: Array, axis: Any = None) -> Array:
     return contracted(f"{letters},{at}z->{letters.replace(at, 'z')}", x, upper)
 
 
-reduction("np.cumsum", _cumsum, wants=lambda a: a.exact or np.isfinite(a.val).all(), keepdims=False, weight=0.6)
+reduction(
+    "np.cumsum",
+    _cumsum,
+    wants=lambda a: a.exact or np.isfinite(a.val).all(),
+    keepdims=False,
+    weight=0.6,
+)
 
 
 def _norm(x: Array) -> Array:
@@ -222,7 +244,11 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
 
 
 def _draw_softmax(g: Any) -> Draft | None:
-    x = g.array(lambda a: is_float(a.dtype) and a.val.ndim > 0 and a.val.size > 0 and np.isfinite(a.val).all())
+    x = g.array(
+        lambda a: (
+            is_float(a.dtype) and a.val.ndim > 0 and a.val.size > 0 and np.isfinite(a.val).all()
+        )
+    )
     return x and ((x,), {"axis": g.rng.choice([-1, 0])})
 
 

@@ -30,7 +30,9 @@ def without(calls: tuple[Call, ...], first: int, n: int) -> tuple[Call, ...]:
     return kept(calls)
 
 
-def _replaced(calls: tuple[Call, ...], change: Callable[[Call], Call | None]) -> Iterator[tuple[Call, ...]]:
+def _replaced(
+    calls: tuple[Call, ...], change: Callable[[Call], Call | None]
+) -> Iterator[tuple[Call, ...]]:
     """The programs in which one call is another."""
     for at, c in enumerate(calls):
         made = change(c)
@@ -44,7 +46,11 @@ def _unwrapped(calls: tuple[Call, ...]) -> Iterator[tuple[Call, ...]]:
     """The programs in which a block is its calls."""
     for at, c in enumerate(calls):
         if c.row in ("record", "for"):
-            head = (Call("number", c.outs, (), {"value": c.attrs["numbers"][0]}),) if c.row == "for" else ()
+            head = (
+                (Call("number", c.outs, (), {"value": c.attrs["numbers"][0]}),)
+                if c.row == "for"
+                else ()
+            )
             yield (*calls[:at], *head, *c.body, *calls[at + 1 :])
 
 
@@ -59,7 +65,10 @@ def _renamed(calls: tuple[Call, ...], old: str, new: str) -> tuple[Call, ...]:
     return tuple(
         c._replace(
             ins=changed(c.ins),
-            attrs={k: v if k in ("params", "dtype", "kind", "how") else changed(v) for k, v in c.attrs.items()},
+            attrs={
+                k: v if k in ("params", "dtype", "kind", "how") else changed(v)
+                for k, v in c.attrs.items()
+            },
             body=_renamed(c.body, old, new),
         )
         for c in calls
@@ -145,7 +154,11 @@ def shrunk(program: Program, fails: Check, budget: int = 400) -> Program:
                 else:
                     at -= max(1, n // 2)
             n //= 2
-        ways: list[Iterator[tuple[Call, ...]]] = [_bypassed(calls), _unwrapped(calls), _lengths(calls)]
+        ways: list[Iterator[tuple[Call, ...]]] = [
+            _bypassed(calls),
+            _unwrapped(calls),
+            _lengths(calls),
+        ]
         for way in ways:
             for other in way:
                 if holds(other):
@@ -156,7 +169,8 @@ def shrunk(program: Program, fails: Check, budget: int = 400) -> Program:
             found = False
             for k in range(6):
                 for other in _replaced(
-                    calls, lambda c, k=k: next((s for i, s in enumerate(_simpler(c)) if i == k), None)
+                    calls,
+                    lambda c, k=k: next((s for i, s in enumerate(_simpler(c)) if i == k), None),
                 ):
                     if holds(other):
                         calls, changed, found = other, True, True

@@ -28,7 +28,10 @@ SOME = ("interpret", "auto", "compile/6", "mixed/6", "naive/15")
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_programs_give_the_same_under_every_tier(part: int) -> None:
-    answers = [check(seed, tiers_of(seed, SOME)) for seed in range(START + part * EACH, START + (part + 1) * EACH)]
+    answers = [
+        check(seed, tiers_of(seed, SOME))
+        for seed in range(START + part * EACH, START + (part + 1) * EACH)
+    ]
     bad = [told(a) for a in answers if "found" in a]
     assert not bad, "\n\n".join(bad)
     assert sum("invalid" in a for a in answers) <= EACH // 10
@@ -55,7 +58,12 @@ def test_a_wrong_operator_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -
     """A tanh that is off by a part in 100,000, among other calls."""
     row = TABLE["np.tanh"]
     monkeypatch.setattr(row, "function", lambda mx: lambda x: mx.np.tanh(x) * 1.00001)
-    calls = [new("a", 5, 3), new("b", 3), Call("+", ("c",), ("a", "b")), Call("np.exp", ("d",), ("b",))]
+    calls = [
+        new("a", 5, 3),
+        new("b", 3),
+        Call("+", ("c",), ("a", "b")),
+        Call("np.exp", ("d",), ("b",)),
+    ]
     long = made(
         *calls,
         Call("np.tanh", ("e",), ("c",)),
@@ -68,18 +76,26 @@ def test_a_wrong_operator_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -
     assert "np.tanh(" in program.text(short)
 
 
-def test_wrong_gradients_dtypes_views_and_missing_errors_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_gradients_dtypes_views_and_missing_errors_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def finds(row: str, function: Any, *calls: Call) -> bool:
         with monkeypatch.context() as patch:
             patch.setattr(TABLE[row], "function", lambda mx: function)
             return bool(machines.failures(made(*calls), mx, ("interpret",)))
 
     recorded = [new("a", 3), Call("attach_grad", (), ("a",), {"grad_req": "write"})]
-    recorded += [Call("record", (), (), {}, (Call("np.square", ("b",), ("a",)),)), Call("backward", (), ("b",))]
+    recorded += [
+        Call("record", (), (), {}, (Call("np.square", ("b",), ("a",)),)),
+        Call("backward", (), ("b",)),
+    ]
     assert finds("np.square", lambda x: x * x.detach(), *recorded)
     assert not finds("np.square", lambda x: x * x, *recorded)
     assert finds(
-        "np.exp", lambda x: mx.np.exp(x).astype("float64"), new("a", 3), Call("np.exp", ("b",), ("a",))
+        "np.exp",
+        lambda x: mx.np.exp(x).astype("float64"),
+        new("a", 3),
+        Call("np.exp", ("b",), ("a",)),
     )
     joined = Call("+", ("c",), ("a", "b"), fails=True)
     assert finds("+", lambda x, y: x, new("a", 3), new("b", 2), joined)
@@ -95,7 +111,10 @@ def test_bounds_are_as_large_as_rounding_and_no_larger() -> None:
     x = model.array(np.random.RandomState(0).uniform(0.5, 2, 4900), "float32")
     total = TABLE["np.sum"].apply(x)
     exact = x.val.sum()
-    assert abs(np.float64(x.val.astype(np.float32).cumsum(dtype=np.float32)[-1]) - exact) <= 2 * total.err
+    assert (
+        abs(np.float64(x.val.astype(np.float32).cumsum(dtype=np.float32)[-1]) - exact)
+        <= 2 * total.err
+    )
     assert 1e-7 * exact < total.err < 2e-5 * exact
     assert TABLE["np.sum"].apply(model.array(np.arange(100), "float32")).exact
     tiny = TABLE["-"].apply(TABLE["+"].apply(model.array([0.1], "float32"), 1e6), 1e6)

@@ -26,7 +26,11 @@ class Attention(mx.gluon.HybridBlock):
         w = mx.npx.softmax(mx.np.matmul(a, b.transpose(0, 2, 1)) / 3.0)
         chosen = mx.np.where(w > 0.2, w, 0.0)
         order = mx.np.argsort(y[:, 0], axis=-1).astype("float32")
-        return chosen.mean(axis=-1) + y[:, -1].sum(axis=-1, keepdims=True), y[:, None, 0] * 2 + 1, order
+        return (
+            chosen.mean(axis=-1) + y[:, -1].sum(axis=-1, keepdims=True),
+            y[:, None, 0] * 2 + 1,
+            order,
+        )
 
 
 def network() -> tuple[Any, Any]:

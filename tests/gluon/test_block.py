@@ -228,8 +228,14 @@ def test_networks_of_mxnet_compute_the_same_here(version):
     [
         (lambda d: d.pop("head.weight"), "'head.weight' is missing.*allow_missing=True"),
         (lambda d: d.update(extra=np.ones(1)), "'extra' loaded.*ignore_extra=True"),
-        (lambda d: d.update({"head.weight": np.ones((1, 4), "float32")}), r"\(1, 3\) vs saved \(1, 4\)"),
-        (lambda d: d.update({"head.weight": np.ones((1, 3))}), "float32 vs saved float64.*cast_dtype=True"),
+        (
+            lambda d: d.update({"head.weight": np.ones((1, 4), "float32")}),
+            r"\(1, 3\) vs saved \(1, 4\)",
+        ),
+        (
+            lambda d: d.update({"head.weight": np.ones((1, 3))}),
+            "float32 vs saved float64.*cast_dtype=True",
+        ),
     ],
 )
 def test_files_that_do_not_fit_change_nothing(change, text):
@@ -301,7 +307,9 @@ def test_wrong_shapes_name_operator_shapes_and_block():
     net.initialize()
     net(mx.np.ones((2, 4)))
     for _ in range(2):
-        with pytest.raises(mx.MXNetError, match=r"(?s)FullyConnected.*in block .*0.*\[2, 5\].*\[3, 4\]"):
+        with pytest.raises(
+            mx.MXNetError, match=r"(?s)FullyConnected.*in block .*0.*\[2, 5\].*\[3, 4\]"
+        ):
             net(mx.np.ones((2, 5)))
         net.hybridize()
     assert net(mx.np.ones((2, 4))).shape == (2, 2)
@@ -332,4 +340,7 @@ def test_a_notebook_shows_the_layers_with_their_parameters():
     net.initialize()
     net(mx.np.ones((1, 3)))
     text = net._repr_html_()
-    assert "HybridSequential</code> 26 parameters" in text and text.count("<details") == text.count("</details>") == 1
+    assert (
+        "HybridSequential</code> 26 parameters" in text
+        and text.count("<details") == text.count("</details>") == 1
+    )

@@ -30,7 +30,11 @@ class Of(HybridBlock):
 
     def forward(self, *args):
         self.calls += 1
-        return self.fn(*args) if len(inspect.signature(self.fn).parameters) == len(args) else self.fn(self, *args)
+        return (
+            self.fn(*args)
+            if len(inspect.signature(self.fn).parameters) == len(args)
+            else self.fn(self, *args)
+        )
 
 
 def broken(net, *args):
@@ -51,7 +55,10 @@ ASKING = {
     "x.nonzero": (lambda x: x.nonzero()[0], lambda x: np.nonzero(x)[0]),
     "unique": (lambda x: mx.np.unique(x), np.unique),
     "indexing with a mask": (positive, positive),
-    "bincount": (lambda x: mx.np.bincount(x[0].astype("int32") + 4), lambda x: np.bincount(x[0].astype(int) + 4)),
+    "bincount": (
+        lambda x: mx.np.bincount(x[0].astype("int32") + 4),
+        lambda x: np.bincount(x[0].astype(int) + 4),
+    ),
     "flatnonzero": (mx.np.flatnonzero, np.flatnonzero),
     "asnumpy": (lambda x: x * mx.np.array(x.sum().asnumpy()), lambda x: x * x.sum()),
     "item": (lambda x: x * x.sum().item(), lambda x: x * x.sum()),
@@ -107,7 +114,12 @@ def test_the_line_that_asks_is_named():
     assert (said[0].filename, said[0].lineno) == (__file__, at)
     assert "HybridSequential" in str(said[0].message)
     (found,) = breaks_of(net)
-    assert (found.block, found.asks, found.file, found.line) == ("Of", "indexing with a mask", __file__, at)
+    assert (found.block, found.asks, found.file, found.line) == (
+        "Of",
+        "indexing with a mask",
+        __file__,
+        at,
+    )
     assert "x[x > 0] * 2" in str(found)
     with pytest.raises(GraphBreak, match=r"HybridSequential cannot be one graph.*x\[x > 0\] \* 2"):
         net.graph(mx.np.array(X))
@@ -117,7 +129,11 @@ def test_the_line_that_asks_is_named():
 def chain():
     """a -> [b -> asks -> c] -> d, all hybridized."""
     inner = nn.HybridSequential()
-    inner.add(nn.Dense(3, in_units=3, activation="tanh"), Of(lambda x: x * float(x.sum())), nn.Dense(3, in_units=3))
+    inner.add(
+        nn.Dense(3, in_units=3, activation="tanh"),
+        Of(lambda x: x * float(x.sum())),
+        nn.Dense(3, in_units=3),
+    )
     net = nn.HybridSequential()
     net.add(nn.Dense(3, in_units=3), inner, nn.Dense(2, in_units=3))
     net.initialize(mx.init.Normal(0.5))
@@ -136,14 +152,21 @@ def test_the_blocks_around_open_and_those_beside_stay_compiled():
         0, 1, 0, 1, 0, 1, 1,
     ]  # fmt: skip
     given = [mx.np.array(X * (k + 1)) for k in range(9)]
-    with mx.config.scope({"engine.cold": "compile"}):  # else the small graphs run operator by operator yet
+    with mx.config.scope(
+        {"engine.cold": "compile"}
+    ):  # else the small graphs run operator by operator yet
         for k, a in enumerate(given):
             if k == 6:  # a number that keeps changing (the factor) is an input by now
                 mx.engine.reset()
             net(a).wait_to_read()
     stats = mx.engine.stats()
     # Two segments a call: up to the number that is asked for, and from there on.
-    assert (stats["compiled"], stats["breaks"], stats["segments"], stats["operators"]) == (0, 0, 6, 3 * 6)
+    assert (stats["compiled"], stats["breaks"], stats["segments"], stats["operators"]) == (
+        0,
+        0,
+        6,
+        3 * 6,
+    )
 
 
 @pytest.mark.programs
@@ -205,7 +228,14 @@ def test_a_recording_that_is_given_up_leaves_nothing():
             warnings.simplefilter("ignore")
             with autograd.train_mode():
                 outs = [[o.asnumpy() for o in net(mx.np.array(X))] for _ in range(2)]
-        arrays = [net.norm.running_mean.data(), net.total, net.kept, net.added, *net.seen, net.by_name["h"]]
+        arrays = [
+            net.norm.running_mean.data(),
+            net.total,
+            net.kept,
+            net.added,
+            *net.seen,
+            net.by_name["h"],
+        ]
         assert len(net.seen) == 2
         return [*sum(outs, []), *(a.asnumpy() for a in arrays)]
 
@@ -236,7 +266,9 @@ def test_exceptions_of_the_forward_are_none():
     for _ in range(2):
         with pytest.raises(mx.MXNetError, match="^mine$"):
             net(mx.np.ones(2))
-    assert net(mx.np.ones((2, 2))).sum().item() == 8 and len(net._graphs) == 1 and not breaks_of(net)
+    assert (
+        net(mx.np.ones((2, 2))).sum().item() == 8 and len(net._graphs) == 1 and not breaks_of(net)
+    )
 
     def asks_and_fails(x):
         if x.sum() > 2:
@@ -255,11 +287,16 @@ def test_static_shapes_make_it_an_error_but_for_operators_of_unknown_length():
     net.add(Of(lambda x: x * 2 if x.sum() > 0 else x), Of(lambda x: x + 1))
     net.hybridize(static_shape=True)
     for _ in range(2):
-        with pytest.raises(mx.MXNetError, match=r"x\.sum\(\) > 0 .*np\.where.*static_shape=True\) makes it an error"):
+        with pytest.raises(
+            mx.MXNetError,
+            match=r"x\.sum\(\) > 0 .*np\.where.*static_shape=True\) makes it an error",
+        ):
             net(mx.np.array(X))
     assert not breaks_of(net)
     masked = Of(positive)
-    masked.hybridize(static_alloc=True, static_shape=True)  # as in MXNet, whose graphs have such operators
+    masked.hybridize(
+        static_alloc=True, static_shape=True
+    )  # as in MXNet, whose graphs have such operators
     np.testing.assert_array_equal(broken(masked, mx.np.array(X))[0].asnumpy(), X[X > 0] * 2)
     np.testing.assert_array_equal(masked(mx.np.array(-X)).asnumpy(), -X[X < 0] * 2)
 
@@ -279,7 +316,10 @@ def test_it_is_exported_with_its_operators_of_unknown_length(tmp_path):
     net = Masked()
     net.initialize(mx.init.One())
     net.hybridize()
-    x, keep = mx.np.array([[0.0, 1], [-1, -1], [2, 2]]), mx.np.array([True, False, True], dtype=bool)
+    x, keep = (
+        mx.np.array([[0.0, 1], [-1, -1], [2, 2]]),
+        mx.np.array([True, False, True], dtype=bool),
+    )
     want = [a.asnumpy() for a in broken(net, x, keep)[0]]
     assert [a.tolist() for a in want[:2]] == [[[0, 1], [2, 2]], [0, 1, 4, 5]]
     net.export(str(tmp_path / "net"))
@@ -296,7 +336,10 @@ def test_its_results_are_in_autograds_graph_together():
     net.initialize(mx.init.One())
     net.hybridize()
     with mx.autograd.record():
-        x, keep = mx.np.array([[0.0, 1], [-1, -1], [2, 2]]), mx.np.array([True, False, True], dtype=bool)
+        x, keep = (
+            mx.np.array([[0.0, 1], [-1, -1], [2, 2]]),
+            mx.np.array([True, False, True], dtype=bool),
+        )
         masked, found, out = broken(net, x, keep)[0]
     mx.autograd.backward([masked, found, out])
     assert net.dense.weight.grad().asnumpy().tolist() == [[1, 2], [1, 2]]
@@ -308,7 +351,9 @@ def test_it_can_be_an_error():
     net.hybridize()
     with mx.config.scope(engine_graph_breaks="error"):
         for _ in range(2):
-            with pytest.raises(mx.MXNetError, match=r"x\[x > 0\] \* 2`.*np\.where.*makes it an error") as caught:
+            with pytest.raises(
+                mx.MXNetError, match=r"x\[x > 0\] \* 2`.*np\.where.*makes it an error"
+            ) as caught:
                 net(mx.np.array(X))
         assert "engine.graph_breaks='error'" in str(caught.value)
         assert not breaks_of(net)

@@ -21,7 +21,9 @@ def data(rows=8, batch=4):
     """Two classes that a line divides."""
     x = np.cos(np.arange(rows * 3) * 1.7).reshape(rows, 3).astype("float32")
     y = (x[:, 0] > 0).astype("float32")
-    return gluon.data.DataLoader(gluon.data.ArrayDataset(mx.np.array(x), mx.np.array(y)), batch_size=batch)
+    return gluon.data.DataLoader(
+        gluon.data.ArrayDataset(mx.np.array(x), mx.np.array(y)), batch_size=batch
+    )
 
 
 def make(**options):
@@ -61,7 +63,9 @@ def test_an_estimator_does_what_a_loop_by_hand_does():
             loss.backward()
             trainer.step(x.shape[0])
             total.append(loss.asnumpy())
-    np.testing.assert_allclose(one.net.weight.data().asnumpy(), net.weight.data().asnumpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        one.net.weight.data().asnumpy(), net.weight.data().asnumpy(), rtol=1e-6
+    )
     names = [m.name for m in one.train_metrics + one.val_metrics]
     assert names == [
         "training accuracy", "training SoftmaxCrossEntropyLoss", "validation accuracy",
@@ -75,14 +79,24 @@ def test_an_estimator_does_what_a_loop_by_hand_does():
 def test_handlers_are_called_in_order_and_stop():
     calls = []
 
-    class All(est.TrainBegin, est.TrainEnd, est.EpochBegin, est.EpochEnd, est.BatchBegin, est.BatchEnd):
+    class All(
+        est.TrainBegin, est.TrainEnd, est.EpochBegin, est.EpochEnd, est.BatchBegin, est.BatchEnd
+    ):
         def __init__(self, name, priority):
             self.name, self.priority = name, priority
 
         def __getattribute__(self, event):
-            if event in ("train_begin", "train_end", "epoch_begin", "epoch_end", "batch_begin", "batch_end"):
-                return lambda estimator, **given: calls.append((self.name, event, sorted(given))) or (
-                    event == "epoch_end" and self.name == "first"
+            if event in (
+                "train_begin",
+                "train_end",
+                "epoch_begin",
+                "epoch_end",
+                "batch_begin",
+                "batch_end",
+            ):
+                return lambda estimator, **given: (
+                    calls.append((self.name, event, sorted(given)))
+                    or (event == "epoch_end" and self.name == "first")
                 )
             return object.__getattribute__(self, event)
 
@@ -92,14 +106,21 @@ def test_handlers_are_called_in_order_and_stop():
     assert events[:4] == ["train_begin", "epoch_begin", "batch_begin", "batch_end"]
     assert events[-1] == "train_end"
     assert [name for name, event, _ in calls if event == "batch_begin"][:2] == ["first", "second"]
-    assert next(given for _, event, given in calls if event == "batch_end") == ["batch", "label", "loss", "pred"]
+    assert next(given for _, event, given in calls if event == "batch_end") == [
+        "batch",
+        "label",
+        "loss",
+        "pred",
+    ]
     assert events.count("batch_end") == 2  # the end of the first epoch says stop
 
 
 def test_logging():
     one = make()
     lines = Lines(one)
-    one.fit(data(), val_data=data(4), epochs=1, event_handlers=est.LoggingHandler(1, one.train_metrics))
+    one.fit(
+        data(), val_data=data(4), epochs=1, event_handlers=est.LoggingHandler(1, one.train_metrics)
+    )
     text = "\n".join(lines.lines)
     assert "using optimizer SGD with current learning rate 0.5000" in text
     assert "[Epoch 0][Batch 1][Samples 8] time/interval" in text
@@ -128,12 +149,19 @@ def test_checkpoints_are_saved_and_resumed(tmp_path):
     folder = str(tmp_path / "models")
     one = make()
     save = est.CheckpointHandler(
-        folder, monitor=one.train_metrics[1], mode="min", save_best=True, max_checkpoints=2, verbose=1
+        folder,
+        monitor=one.train_metrics[1],
+        mode="min",
+        save_best=True,
+        max_checkpoints=2,
+        verbose=1,
     )
     one.fit(data(), epochs=3, event_handlers=save)
     files = sorted(os.listdir(folder))
     assert files == sorted(
-        f"model-{name}.{ending}" for name in ("epoch1batch4", "epoch2batch6", "best") for ending in ("params", "states")
+        f"model-{name}.{ending}"
+        for name in ("epoch1batch4", "epoch2batch6", "best")
+        for ending in ("params", "states")
     )
     again = make()
     resume = est.CheckpointHandler(folder, resume_from_checkpoint=True)
@@ -142,12 +170,22 @@ def test_checkpoints_are_saved_and_resumed(tmp_path):
     assert "resumed from epoch 2 batch 6" in "\n".join(lines.lines)
     whole = make()
     whole.fit(data(), epochs=4)
-    np.testing.assert_allclose(again.net.weight.data().asnumpy(), whole.net.weight.data().asnumpy(), rtol=1e-5)
+    np.testing.assert_allclose(
+        again.net.weight.data().asnumpy(), whole.net.weight.data().asnumpy(), rtol=1e-5
+    )
     assert "model-epoch3batch8.params" in os.listdir(folder)
     with pytest.raises(ValueError, match="maximum number of epochs"):
-        make().fit(data(), epochs=4, event_handlers=est.CheckpointHandler(folder, resume_from_checkpoint=True))
+        make().fit(
+            data(),
+            epochs=4,
+            event_handlers=est.CheckpointHandler(folder, resume_from_checkpoint=True),
+        )
     with pytest.raises(AssertionError, match="same type of period"):
-        make().fit(data(), batches=4, event_handlers=est.CheckpointHandler(folder, resume_from_checkpoint=True))
+        make().fit(
+            data(),
+            batches=4,
+            event_handlers=est.CheckpointHandler(folder, resume_from_checkpoint=True),
+        )
 
 
 def test_batches_are_processed_by_ones_own_class():
@@ -218,9 +256,14 @@ def test_deformable_convolutions_without_offsets_are_convolutions():
         layer.initialize()
         layer(x)
         layer.deformable_conv_weight.set_data(plain.weight.data())
-        np.testing.assert_allclose(layer(x).asnumpy(), plain(x).asnumpy(), rtol=1e-4, atol=1e-5)  # masks are one
+        np.testing.assert_allclose(
+            layer(x).asnumpy(), plain(x).asnumpy(), rtol=1e-4, atol=1e-5
+        )  # masks are one
         names = ["deformable_conv_weight", "deformable_conv_bias"]
-        offsets = ["offset_weight", "offset_bias"]  # which MXNet 2.0.0b1 has first, but for the modulated one
+        offsets = [
+            "offset_weight",
+            "offset_bias",
+        ]  # which MXNet 2.0.0b1 has first, but for the modulated one
         order = offsets + names if kind is nn.DeformableConvolution else names + offsets
         assert list(layer.collect_params()) == order
         layer.offset_bias.set_data(np.ones(layer.offset_bias.shape, "float32"))
@@ -247,11 +290,15 @@ def test_functions_of_boxes():
     assert boxes.bbox_resize(BOXES, (10, 8), (20, 4))[0].tolist() == [2, 1, 10, 3, 7]
     assert boxes.bbox_translate(BOXES, 1, 2)[0].tolist() == [2, 4, 6, 8, 7]
     assert boxes.bbox_crop(BOXES, (3, 1, 4, 4)).tolist() == [[0, 1, 2, 4, 7], [1, 0, 4, 2, 8]]
-    assert boxes.bbox_crop(BOXES, (3, 1, 3, 4), allow_outside_center=False).tolist() == [[0, 1, 2, 4, 7]]
+    assert boxes.bbox_crop(BOXES, (3, 1, 3, 4), allow_outside_center=False).tolist() == [
+        [0, 1, 2, 4, 7]
+    ]
     overlap = boxes.bbox_iou(BOXES, BOXES)
     np.testing.assert_allclose(overlap, [[1, 1 / 30], [1 / 30, 1]])
     corners = boxes.bbox_xywh_to_xyxy(np.array([[1, 2, 10, 20]]))
-    assert corners.tolist() == [[1, 2, 10, 21]] and boxes.bbox_xyxy_to_xywh(corners).tolist() == [[1, 2, 10, 20]]
+    assert corners.tolist() == [[1, 2, 10, 21]] and boxes.bbox_xyxy_to_xywh(corners).tolist() == [
+        [1, 2, 10, 20]
+    ]
     assert boxes.bbox_clip_xyxy((-1, 2, 30, 40), 20, 30) == (0, 2, 19, 29)
     assert boxes.bbox_clip_xyxy(np.array([[-1, 2, 30, 40]]), 20, 30).tolist() == [[0, 2, 19, 29]]
     with pytest.raises(IndexError, match="4 elements"):
@@ -267,7 +314,13 @@ def test_images_with_boxes():
     bbox = mx.np.array(BOXES, dtype="float32")
     vision = contrib.data.vision
     flipped, moved = vision.ImageBboxRandomFlipLeftRight(1)(img, bbox)
-    assert (flipped.asnumpy() == img.asnumpy()[:, ::-1]).all() and moved[0].asnumpy().tolist() == [5, 2, 9, 6, 7]
+    assert (flipped.asnumpy() == img.asnumpy()[:, ::-1]).all() and moved[0].asnumpy().tolist() == [
+        5,
+        2,
+        9,
+        6,
+        7,
+    ]
     part, cut = vision.ImageBboxCrop((3, 1, 4, 4), True)(img, bbox)
     assert (part.asnumpy() == img.asnumpy()[1:5, 3:7]).all() and cut.shape == (2, 5)
     canvas, moved = vision.ImageBboxRandomExpand(1, 2, fill=(1, 2, 3))(img, bbox)

@@ -32,7 +32,9 @@ def batches(loader):
 def test_pictures_and_labels_from_lists_and_records(pictures):
     pixels, folder = pictures
     expected = (pixels / 255).transpose(0, 3, 1, 2)
-    expected = (expected - np.reshape([0.1, 0.2, 0.3], (3, 1, 1))) / np.reshape([2, 3, 4], (3, 1, 1))
+    expected = (expected - np.reshape([0.1, 0.2, 0.3], (3, 1, 1))) / np.reshape(
+        [2, 3, 4], (3, 1, 1)
+    )
     (folder / "a.lst").write_text("".join(f"{n}\t{n / 2}\t{n}.png\n" for n in range(5)))
     with recordio.MXIndexedRecordIO(folder / "a.idx", folder / "a.rec", "w") as writer:
         for n in range(5):
@@ -43,12 +45,16 @@ def test_pictures_and_labels_from_lists_and_records(pictures):
         {"path_imgrec": str(folder / "a.rec")},
     ]
     for source in sources:
-        loader = vision.ImageDataLoader(2, (3, 6, 8), mean=[0.1, 0.2, 0.3], std=[2, 3, 4], last_batch="keep", **source)
+        loader = vision.ImageDataLoader(
+            2, (3, 6, 8), mean=[0.1, 0.2, 0.3], std=[2, 3, 4], last_batch="keep", **source
+        )
         data, label = (np.concatenate(part) for part in zip(*batches(loader), strict=True))
         assert len(loader) == 3
         np.testing.assert_allclose(data, expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(np.ravel(label), np.arange(5) / 2)
-    part = vision.ImageDataLoader(2, (3, 6, 8), num_parts=2, part_index=1, aug_list=[nn.Identity()], **sources[2])
+    part = vision.ImageDataLoader(
+        2, (3, 6, 8), num_parts=2, part_index=1, aug_list=[nn.Identity()], **sources[2]
+    )
     ((data, label),) = batches(part)
     np.testing.assert_array_equal(data, pixels[3:])
 
@@ -58,11 +64,15 @@ def test_boxes_become_pixels_and_are_filled(pictures):
     one, two = [3, 0.25, 0.5, 0.75, 1.0], [1, 0.0, 0.0, 0.5, 0.5]
     rows = [[2, 5, *one], [3, 5, 99, *one, *two]]
     listed = [[*row, f"{n}.png"] for n, row in enumerate(rows)]
-    loader = vision.ImageBboxDataLoader(2, (3, 6, 8), imglist=listed, path_root=str(folder), inter_method=0)
+    loader = vision.ImageBboxDataLoader(
+        2, (3, 6, 8), imglist=listed, path_root=str(folder), inter_method=0
+    )
     ((data, boxes),) = batches(loader)
     np.testing.assert_allclose(data, (pixels[:2] / 255).transpose(0, 3, 1, 2), rtol=1e-6)
     filled = [-1] * 5
-    np.testing.assert_allclose(boxes, [[[2, 3, 6, 6, 3], filled], [[2, 3, 6, 6, 3], [0, 0, 4, 3, 1]]])
+    np.testing.assert_allclose(
+        boxes, [[[2, 3, 6, 6, 3], filled], [[2, 3, 6, 6, 3], [0, 0, 4, 3, 1]]]
+    )
     loader = vision.ImageBboxDataLoader(
         2, (3, 6, 8), imglist=listed, path_root=str(folder), coord_normalized=False, inter_method=0
     )
@@ -94,7 +104,13 @@ def test_wrong_arguments_and_labels():
     with pytest.raises(MXNetAssertionError, match="rand_crop=True"):
         vision.create_image_augment((3, 4, 4), rand_resize=True)
     boxes = vision.dataloader.BboxLabelTransform()
-    for row in ([], [2, 4, 0, 0, 0, 0], [2, 5, 1, 0, 0, 1], [2, 5, 1, 0, 0, 1, 1, 9], [-3, 5, 1, 0, 0, 1, 1]):
+    for row in (
+        [],
+        [2, 4, 0, 0, 0, 0],
+        [2, 5, 1, 0, 0, 1],
+        [2, 5, 1, 0, 0, 1, 1, 9],
+        [-3, 5, 1, 0, 0, 1, 1],
+    ):
         with pytest.raises(FormatError, match="a label is"):
             boxes(mx.np.zeros((2, 2, 3)), mx.np.array(row))
 
@@ -107,11 +123,15 @@ def words(tmp_path, monkeypatch):
     with zipfile.ZipFile(folder / "wikitext-2-v1.zip", "w") as archive:
         archive.writestr("wikitext-2/wiki.valid.tokens", content)
     monkeypatch.setattr(
-        text.WikiText2, "_files", {"validation": ("wiki.valid.tokens", hashlib.sha1(content).hexdigest())}
+        text.WikiText2,
+        "_files",
+        {"validation": ("wiki.valid.tokens", hashlib.sha1(content).hexdigest())},
     )
     packed = hashlib.sha1((folder / "wikitext-2-v1.zip").read_bytes()).hexdigest()
     monkeypatch.setattr(text.WikiText2, "_archive", ("wikitext-2-v1.zip", packed))
-    with mx.config.scope(data_repo=f"file://{tmp_path}/repository", data_home=str(tmp_path / "home")):
+    with mx.config.scope(
+        data_repo=f"file://{tmp_path}/repository", data_home=str(tmp_path / "home")
+    ):
         yield tmp_path
 
 
@@ -122,8 +142,13 @@ def test_texts_are_rows_of_words(words):
     for row in range(2):
         data, label = found[row]
         assert found.vocabulary.to_tokens(data.asnumpy().tolist()) == stream[4 * row : 4 * row + 4]
-        assert found.vocabulary.to_tokens(label.asnumpy().tolist()) == stream[4 * row + 1 : 4 * row + 5]
-    again = text.WikiText2(segment="validation", seq_len=10, vocab=mx.contrib.text.vocab.Vocabulary())
+        assert (
+            found.vocabulary.to_tokens(label.asnumpy().tolist())
+            == stream[4 * row + 1 : 4 * row + 5]
+        )
+    again = text.WikiText2(
+        segment="validation", seq_len=10, vocab=mx.contrib.text.vocab.Vocabulary()
+    )
     assert again[0][0].asnumpy().tolist() == [0] * 10
     assert len(mx.gluon.data.DataLoader(found, 2, num_workers=0)) == 1
     with pytest.raises(FormatError, match="not enough"):

@@ -159,13 +159,19 @@ def test_another_file_than_was_promised(server, tmp_path):
 def test_who_waits_for_the_same_file_finds_it(server, tmp_path):
     server.breaks = [500, 500]
     target = str(tmp_path / "data.bin")
-    with ThreadPoolExecutor(8) as pool:  # a lock is of an open file, so threads exclude each other like processes
-        found = list(pool.map(lambda _: utils.download(server.url, path=target, sha1_hash=SHA1), range(8)))
+    with ThreadPoolExecutor(
+        8
+    ) as pool:  # a lock is of an open file, so threads exclude each other like processes
+        found = list(
+            pool.map(lambda _: utils.download(server.url, path=target, sha1_hash=SHA1), range(8))
+        )
     assert found == [target] * 8 and server.asked == [None, "bytes=500-", "bytes=1000-"]
     assert names(tmp_path) == ["data.bin"] and (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("to", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x", "gopher://x", "jar:file:///x"])
+@pytest.mark.parametrize(
+    "to", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x", "gopher://x", "jar:file:///x"]
+)
 def test_no_redirection_leads_to_files_of_this_machine(server, tmp_path, monkeypatch, to):
     def redirect(handler):
         handler.send_response(302)
@@ -195,8 +201,9 @@ def test_redirections_keep_the_protection_of_https(begin, to, follows):
         with pytest.raises(ValueError, match="it leads to .*, which is not https"):
             handler.redirect_request(asked, None, 302, "Found", {}, to)
 
-
-    answer = types.SimpleNamespace(status=200, headers={}, read=lambda size: b"", close=lambda: None)
+    answer = types.SimpleNamespace(
+        status=200, headers={}, read=lambda size: b"", close=lambda: None
+    )
     response = Response(answer, to, [Response(answer, begin)])
     requests = types.SimpleNamespace(get=lambda url, **given: response)
     if follows:
@@ -208,13 +215,17 @@ def test_redirections_keep_the_protection_of_https(begin, to, follows):
 
 
 def test_what_a_server_refuses_is_asked_once(server, library, tmp_path, monkeypatch):
-    monkeypatch.setattr(Handler, "do_GET", lambda self: (self.server.asked.append(None), self.send_error(404)))
+    monkeypatch.setattr(
+        Handler, "do_GET", lambda self: (self.server.asked.append(None), self.send_error(404))
+    )
     with pytest.raises(MXNetOSError, match="cannot download .* Without a network"):
         utils.download(server.url, path=str(tmp_path / "data.bin"))
     assert server.asked == [None] and names(tmp_path) == []
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "data:text/plain,x", "/etc/hostname", "x", "javascript:x"])
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1/x", "data:text/plain,x", "/etc/hostname", "x", "javascript:x"]
+)
 def test_other_kinds_of_urls_are_refused(tmp_path, url):
     with pytest.raises(MXNetOSError, match="http, https, file is expected"):
         utils.download(url, path=str(tmp_path / "data.bin"))
@@ -227,7 +238,9 @@ def test_a_file_has_a_largest_size(server, tmp_path, monkeypatch, promised):
     if not promised:
         send = Handler.send_header
         monkeypatch.setattr(
-            Handler, "send_header", lambda self, name, value: name == "Content-Length" or send(self, name, value)
+            Handler,
+            "send_header",
+            lambda self, name, value: name == "Content-Length" or send(self, name, value),
         )
     with pytest.raises(FormatError, match="more than the 102399 bytes"):
         downloading.fetch(server.url, target, most=len(CONTENT) - 1)
@@ -257,7 +270,9 @@ def test_a_link_beside_the_target_is_not_written_through(server, tmp_path):
     assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("end", ["", "..", ".", "a\\b", "C:x", "nul", "x.", "x" * 256, "a\0b", "a\nb"])
+@pytest.mark.parametrize(
+    "end", ["", "..", ".", "a\\b", "C:x", "nul", "x.", "x" * 256, "a\0b", "a\nb"]
+)
 def test_names_that_a_url_may_not_end_in(tmp_path, monkeypatch, end):
     monkeypatch.chdir(tmp_path)
     for path in (None, str(tmp_path)):
@@ -266,7 +281,17 @@ def test_names_that_a_url_may_not_end_in(tmp_path, monkeypatch, end):
 
 
 @pytest.mark.parametrize(
-    "parts", [("..",), ("a", "..", "b"), ("/etc", "x"), ("a/b",), ("",), (".",), ("link", "x"), ("a", "link out")]
+    "parts",
+    [
+        ("..",),
+        ("a", "..", "b"),
+        ("/etc", "x"),
+        ("a/b",),
+        ("",),
+        (".",),
+        ("link", "x"),
+        ("a", "link out"),
+    ],
 )
 def test_places_are_within_their_folder(tmp_path, parts):
     root = tmp_path / "root"

@@ -105,7 +105,9 @@ class Unrolled(HybridBlock):
         self.cell = cell
 
     def forward(self, x):
-        outputs, states = self.cell.unroll(x.shape[0], x, layout="TNC" + "DHW"[: x.ndim - 3], merge_outputs=True)
+        outputs, states = self.cell.unroll(
+            x.shape[0], x, layout="TNC" + "DHW"[: x.ndim - 3], merge_outputs=True
+        )
         return [outputs, *states]
 
 
@@ -148,14 +150,18 @@ def check(net, x, path, again=True):
         p.grad_req = requests[name.replace("_", ".")]
     got["imported"] = imported(x), trained(imported, x, imported) if again else numbers
     for how, (outs, learnt) in got.items():
-        for a, b in zip(*(jax.tree_util.tree_leaves(o, is_leaf=is_array) for o in (outs, want)), strict=True):
+        for a, b in zip(
+            *(jax.tree_util.tree_leaves(o, is_leaf=is_array) for o in (outs, want)), strict=True
+        ):
             np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-5, atol=1e-5, err_msg=how)
         assert learnt.keys() == numbers.keys()
         for name, value in numbers.items():
             size = max(1.0, float(np.abs(value).max(initial=0)))
             assert np.isfinite(value).all()
             # Sums that cancel but for rounding.
-            np.testing.assert_allclose(learnt[name], value, rtol=1e-5, atol=2e-5 * size, err_msg=f"{name} {how}")
+            np.testing.assert_allclose(
+                learnt[name], value, rtol=1e-5, atol=2e-5 * size, err_msg=f"{name} {how}"
+            )
 
 
 def is_array(a):
@@ -195,7 +201,9 @@ def test_a_network_of_the_zoo_computes_the_same(name, tmp_path):
     edge = FAMILIES[name]
     x = np.random.RandomState(3).uniform(-1, 1, (2, 3, edge, edge))
     net(mx.np.array(x, dtype="float32"))
-    net.cast("float64")  # so that what differs is no rounding, which normalizations of small batches amplify
+    net.cast(
+        "float64"
+    )  # so that what differs is no rounding, which normalizations of small batches amplify
     check(net, mx.np.array(x, dtype="float64"), tmp_path)
 
 
@@ -204,5 +212,11 @@ def test_every_layer_is_there():
     assert set(nn.__all__) - CONTAINERS <= seen
     assert {"RNN", "LSTM", "GRU"} <= seen
     tested = {type(cell).__name__ for make in CELLS.values() for cell in make()}
-    bases = {"RecurrentCell", "HybridRecurrentCell", "ModifierCell", "SequentialRNNCell", "DropoutCell"}
+    bases = {
+        "RecurrentCell",
+        "HybridRecurrentCell",
+        "ModifierCell",
+        "SequentialRNNCell",
+        "DropoutCell",
+    }
     assert {name for name in rnn.__all__ if name.endswith("Cell")} - bases <= tested

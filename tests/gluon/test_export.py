@@ -73,7 +73,9 @@ def test_the_file_that_mxnet_ran_is_what_is_written(tmp_path):
     net(x)
     files = net.export(tmp_path / "net")
     assert files == (f"{tmp_path}/net-symbol.json", f"{tmp_path}/net-0000.params")
-    assert Path(files[0]).read_text() == (FORMATS / "exported" / "attention-symbol.json").read_text()
+    assert (
+        Path(files[0]).read_text() == (FORMATS / "exported" / "attention-symbol.json").read_text()
+    )
 
 
 def layers():
@@ -104,13 +106,18 @@ def test_layers_come_back_and_go_out_again(tmp_path):
     net.hybridize()
     net(x)
     net.export(tmp_path / "one", epoch=7)
-    again = SymbolBlock.imports(tmp_path / "one-symbol.json", ["data"], tmp_path / "one-0007.params")
+    again = SymbolBlock.imports(
+        tmp_path / "one-symbol.json", ["data"], tmp_path / "one-0007.params"
+    )
     np.testing.assert_allclose(again(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
     again.hybridize()
     again(x)
     symbol, params = again.export(None)
     assert sorted(symbol.list_inputs()) == sorted(["data", *again.collect_params()])
-    assert {k for k in params if k.startswith("aux:")} == {"aux:1.running_mean", "aux:1.running_var"}
+    assert {k for k in params if k.startswith("aux:")} == {
+        "aux:1.running_mean",
+        "aux:1.running_var",
+    }
     other = nn.HybridSequential()
     other.add(*layers())
     other.load_parameters(tmp_path / "one-0007.params")
@@ -175,7 +182,11 @@ def test_summary_counts_operations_and_bytes(capsys):
     net.add(nn.Conv2D(4, 3, use_bias=False), nn.Flatten(), nn.Dense(5, use_bias=False))
     net.initialize()
     net.summary(mx.np.ones((2, 3, 6, 6)), flops=True)
-    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
+    lines = {
+        line.split()[0]: line.split()
+        for line in capsys.readouterr().out.splitlines()
+        if line.strip()
+    }
     products = 2 * (2 * 4 * 4 * 4) * (3 * 3 * 3)
     assert lines["Conv2D-1"][-2:] == [f"{products / 1000:.4g}", "k"] or "k" in lines["Conv2D-1"]
     assert float(lines["Conv2D-1"][-4]) == pytest.approx(products / 1000, rel=1e-3)
@@ -199,7 +210,10 @@ def test_moving_statistics_of_several_devices_are_saved_as_their_mean(tmp_path):
     files = net.export(tmp_path / "net")
     net(mx.np.array(x))
     exported = mx.npx.load(files[1])
-    for saved in (mx.npx.load(str(tmp_path / "net.params"))["0.running_mean"], exported["aux:0.running_mean"]):
+    for saved in (
+        mx.npx.load(str(tmp_path / "net.params"))["0.running_mean"],
+        exported["aux:0.running_mean"],
+    ):
         np.testing.assert_allclose(saved.asnumpy(), np.mean(means, axis=0), rtol=1e-6)
 
 
@@ -216,7 +230,9 @@ def test_a_weight_that_is_broadcast_keeps_its_shape(tmp_path):
     net.initialize()
     net.hybridize()
     net(mx.np.ones((2, 3, 4)))
-    symbol, args, states = mx.model.load_checkpoint(net.export(tmp_path / "net")[0].removesuffix("-symbol.json"), 0)
+    symbol, args, states = mx.model.load_checkpoint(
+        net.export(tmp_path / "net")[0].removesuffix("-symbol.json"), 0
+    )
     module = mx.mod.Module(symbol, label_names=None)
     module.bind([("data", (5, 3, 4))], for_training=False)
     module.set_params(args, states)
@@ -246,8 +262,12 @@ class Loops(HybridBlock):
         def step(i, v):
             return self.layer(v), (i + 1, v + self.layer(v))
 
-        outs, (_, last) = mx.npx.while_loop(lambda i, v: i.sum() < 2, step, (mx.np.zeros(1), x), max_iterations=3)
-        return outs, mx.npx.cond(lambda v: v.sum() > 0, lambda v: self.layer(v) * 2, lambda v: v - 1, last)
+        outs, (_, last) = mx.npx.while_loop(
+            lambda i, v: i.sum() < 2, step, (mx.np.zeros(1), x), max_iterations=3
+        )
+        return outs, mx.npx.cond(
+            lambda v: v.sum() > 0, lambda v: self.layer(v) * 2, lambda v: v - 1, last
+        )
 
 
 def again(net, x, path):
@@ -260,7 +280,9 @@ def again(net, x, path):
 def test_an_unrolled_cell(tmp_path):
     """Real MXNet 2.0.0b1 read this file with these results."""
     made = again(Unrolled(), mx.np.ones((2, 4, 5)), tmp_path / "cell")
-    want = np.tile(np.array([0.00669222, 0.01320848, 0.01955745, 0.02574732])[None, :, None], (2, 1, 3))
+    want = np.tile(
+        np.array([0.00669222, 0.01320848, 0.01955745, 0.02574732])[None, :, None], (2, 1, 3)
+    )
     np.testing.assert_allclose(made(mx.np.ones((2, 4, 5))).asnumpy(), want, rtol=1e-5)
     nodes = json.loads((tmp_path / "cell-symbol.json").read_text())["nodes"]
     (loop,) = [n for n in nodes if n["op"] == "_foreach"]

@@ -146,7 +146,9 @@ def test_dropout_differs_call_by_call_and_repeats_with_the_seed(hybridized):
 
     first, again = two(), two()
     assert (first[0] != first[1]).any()
-    np.testing.assert_allclose(first[0], again[0], rtol=2e-5, atol=1e-6)  # a graph's first call is NumPy's
+    np.testing.assert_allclose(
+        first[0], again[0], rtol=2e-5, atol=1e-6
+    )  # a graph's first call is NumPy's
     np.testing.assert_array_equal(net(x).asnumpy(), net(x).asnumpy())
 
 
@@ -237,7 +239,11 @@ def nnx_net(rate=0.0, seed=0):
             self.again = nnx.Dropout(rate, rngs=rngs)
 
         def __call__(self, x):
-            return {"y": self.layers[1](self.again(self.drop(jax.nn.relu(self.norm(self.layers[0](x))))))}
+            return {
+                "y": self.layers[1](
+                    self.again(self.drop(jax.nn.relu(self.norm(self.layers[0](x)))))
+                )
+            }
 
     return Net(nnx.Rngs(seed))
 
@@ -262,15 +268,22 @@ def test_modules_of_nnx_train_as_flax_trains_them(hybridized):
         y = (net(x)["y"] ** 2).sum()
     y.backward()
     np.testing.assert_allclose(
-        params["layers.0.kernel"].grad().asnumpy(), theirs["layers"][0]["kernel"].get_value(), rtol=1e-4, atol=1e-5
+        params["layers.0.kernel"].grad().asnumpy(),
+        theirs["layers"][0]["kernel"].get_value(),
+        rtol=1e-4,
+        atol=1e-5,
     )
-    np.testing.assert_allclose(params["norm.mean"].data().asnumpy(), module.norm.mean.get_value(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        params["norm.mean"].data().asnumpy(), module.norm.mean.get_value(), rtol=1e-4, atol=1e-6
+    )
     module.eval()
     np.testing.assert_allclose(net(x)["y"].asnumpy(), module(X)["y"], rtol=1e-4, atol=1e-5)
     trainer = Trainer(params, "sgd", {"learning_rate": 0.1})
     before = module.layers[0].kernel.get_value().copy()
     trainer.step(1)
-    np.testing.assert_array_equal(module.layers[0].kernel.get_value(), before)  # the object keeps its own
+    np.testing.assert_array_equal(
+        module.layers[0].kernel.get_value(), before
+    )  # the object keeps its own
     assert (params["layers.0.kernel"].data().asnumpy() != np.asarray(before)).any()
 
 
@@ -293,7 +306,9 @@ def test_modules_of_nnx_are_functional_too():
     net = make(module)
     params, state = mx.gluon.functional.split(net)
     assert set(state) == {"norm.mean", "norm.var"}
-    out, after = jax.jit(lambda p, s: mx.gluon.functional.call(net, p, s, X, train=True))(params, state)
+    out, after = jax.jit(lambda p, s: mx.gluon.functional.call(net, p, s, X, train=True))(
+        params, state
+    )
     module.train()
     np.testing.assert_allclose(out["y"], module(X)["y"], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(after["norm.var"], module.norm.var.get_value(), rtol=1e-5)

@@ -45,7 +45,9 @@ def batch_norm(x, gamma, beta, mean, var, train, epsilon=1e-5, momentum=0.9):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("train", [False, True])
 def test_results_and_state_are_what_numpy_computes(hybrid, jit, train):
-    net, params, state = made(nn.Dense(4), nn.BatchNorm(), nn.Activation("relu"), nn.Dense(2), hybrid=hybrid)
+    net, params, state = made(
+        nn.Dense(4), nn.BatchNorm(), nn.Activation("relu"), nn.Dense(2), hybrid=hybrid
+    )
     assert sorted(state) == ["1.running_mean", "1.running_var"]
     state = {"1.running_mean": jnp.arange(4.0), "1.running_var": jnp.arange(1.0, 5.0)}
     run = functools.partial(functional.call, net, train=train)
@@ -53,7 +55,12 @@ def test_results_and_state_are_what_numpy_computes(hybrid, jit, train):
     p = {k: onp.asarray(v) for k, v in params.items()}
     hidden = X @ p["0.weight"].T + p["0.bias"]
     normed, mean, var = batch_norm(
-        hidden, p["1.gamma"], p["1.beta"], onp.arange(4.0, dtype="f"), onp.arange(1.0, 5.0, dtype="f"), train
+        hidden,
+        p["1.gamma"],
+        p["1.beta"],
+        onp.arange(4.0, dtype="f"),
+        onp.arange(1.0, 5.0, dtype="f"),
+        train,
     )
     want = onp.maximum(normed, 0) @ p["3.weight"].T + p["3.bias"]
     assert isinstance(out, jax.Array) and all(isinstance(a, jax.Array) for a in after.values())
@@ -158,7 +165,9 @@ def test_shard_map_and_sharded_parameters():
     def part(params, x):
         return jax.lax.psum(functional.call(net, params, state, x)[0].sum(), "data")
 
-    total = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=(P(), P("data")), out_specs=P()))(params, X)
+    total = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=(P(), P("data")), out_specs=P()))(
+        params, X
+    )
     onp.testing.assert_allclose(total, (X @ onp.asarray(params["0.weight"]).T).sum(), rtol=1e-4)
     laid = jax.device_put(params, NamedSharding(mesh, P()))
     out = jax.jit(lambda p: functional.call(net, p, state, X)[0])(laid)
@@ -230,7 +239,9 @@ def test_a_loop_of_optax():
 
 def test_one_pass_of_adam_is_the_trainers():
     net, params, state = made(nn.Dense(2))
-    trainer = gluon.Trainer(net.collect_params(), mx.optimizer.Adam(learning_rate=0.1, epsilon=1e-8))
+    trainer = gluon.Trainer(
+        net.collect_params(), mx.optimizer.Adam(learning_rate=0.1, epsilon=1e-8)
+    )
     moments = optax.adam(0.1).init(params)
     grads = jax.grad(lambda p: jnp.sum(functional.call(net, p, state, X)[0] ** 2))(params)
     updates, _ = optax.adam(0.1).update(grads, moments, params)
@@ -255,12 +266,16 @@ def test_beside_flax_and_orbax(tmp_path):
 
     both = {"body": params, "head": theirs}
     grads = jax.grad(loss)(both)
-    want = onp.asarray(theirs["params"]["kernel"]).sum(1)[:, None] * X.sum(0)  # d sum(W2 (W1 x)) / d W1
+    want = onp.asarray(theirs["params"]["kernel"]).sum(1)[:, None] * X.sum(
+        0
+    )  # d sum(W2 (W1 x)) / d W1
     onp.testing.assert_allclose(grads["body"]["0.weight"], want, rtol=1e-4, atol=1e-5)
     with checkpoint.StandardCheckpointer() as saver:
         saver.save(tmp_path / "tree", both)
         saver.wait_until_finished()
-        back = saver.restore(tmp_path / "tree", jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), both))
+        back = saver.restore(
+            tmp_path / "tree", jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), both)
+        )
     onp.testing.assert_array_equal(back["body"]["0.weight"], params["0.weight"])
 
 
@@ -289,13 +304,18 @@ def test_nested_blocks_and_keyword_inputs():
             self.scale = gluon.Parameter("scale", shape=(1,), init="ones")
 
         def forward(self, pair, shift=None):
-            return {"sum": self.body(pair[0]) * self.scale.data() + pair[1]["b"], "shift": shift + 1}
+            return {
+                "sum": self.body(pair[0]) * self.scale.data() + pair[1]["b"],
+                "shift": shift + 1,
+            }
 
     net = Net()
     net.initialize()
     params, state = functional.split(net)
     assert list(params) == ["scale", "body.0.weight", "body.0.bias"] and state == {}
-    out, _ = jax.jit(functools.partial(functional.call, net))(params, state, (X, {"b": 2 * X}), shift=onp.ones(2, "f"))
+    out, _ = jax.jit(functools.partial(functional.call, net))(
+        params, state, (X, {"b": 2 * X}), shift=onp.ones(2, "f")
+    )
     want = X @ onp.asarray(params["body.0.weight"]).T + 2 * X
     onp.testing.assert_allclose(out["sum"], want, rtol=1e-5, atol=1e-6)
     onp.testing.assert_array_equal(out["shift"], [2, 2])
@@ -324,7 +344,9 @@ def test_a_loop_in_the_network():
             self.drop = nn.Dropout(0.5)
 
         def forward(self, x):
-            return mx.npx.foreach(lambda row, s: (row, self.drop(self.cell(s)) + row), x, np.zeros((1, 3)))[1]
+            return mx.npx.foreach(
+                lambda row, s: (row, self.drop(self.cell(s)) + row), x, np.zeros((1, 3))
+            )[1]
 
     net = Net()
     net.initialize()
@@ -341,7 +363,9 @@ def test_a_loop_in_the_network():
 
 def test_symbol_block():
     data = mx.sym.var("data")
-    symbol = mx.sym.BatchNorm(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), name="bn", fix_gamma=False)
+    symbol = mx.sym.BatchNorm(
+        mx.sym.FullyConnected(data, num_hidden=2, name="fc"), name="bn", fix_gamma=False
+    )
     net = gluon.SymbolBlock(symbol, data)
     net.initialize()
     params, state = functional.split(net, (1, 3))
@@ -369,7 +393,9 @@ def test_networks_of_the_zoo_have_shapes(name):
     out, after = jax.eval_shape(lambda p, s, x, k: run(p, s, x, rng=k), params, state, image, key)
     assert out.shape == (2, 7)
     assert {k: v.shape for k, v in after.items()} == {k: v.shape for k, v in state.items()}
-    grads = jax.eval_shape(jax.grad(lambda p, s, x, k: run(p, s, x, rng=k)[0].sum()), params, state, image, key)
+    grads = jax.eval_shape(
+        jax.grad(lambda p, s, x, k: run(p, s, x, rng=k)[0].sum()), params, state, image, key
+    )
     assert {k: v.shape for k, v in grads.items()} == {k: v.shape for k, v in params.items()}
 
 
@@ -388,7 +414,9 @@ def test_networks_of_mxnet_1():
     params, state = functional.split(net)
     assert list(params) == ["fc.weight", "fc.bias"]
     out, _ = jax.jit(functools.partial(functional.call, net))(params, state, X)
-    onp.testing.assert_allclose(out, onp.maximum(X @ onp.asarray(params["fc.weight"]).T, 0), rtol=1e-5, atol=1e-6)
+    onp.testing.assert_allclose(
+        out, onp.maximum(X @ onp.asarray(params["fc.weight"]).T, 0), rtol=1e-5, atol=1e-6
+    )
 
 
 # ---- the way there and back -----------------------------------------------------------------------------

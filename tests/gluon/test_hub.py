@@ -22,7 +22,9 @@ from mxjax.gluon.model_zoo import (
 
 
 def same(one, other):
-    for (k, a), (j, b) in zip(one.collect_params().items(), other.collect_params().items(), strict=True):
+    for (k, a), (j, b) in zip(
+        one.collect_params().items(), other.collect_params().items(), strict=True
+    ):
         assert k == j
         np.testing.assert_array_equal(a.data().asnumpy(), b.data().asnumpy())
 
@@ -73,7 +75,9 @@ def test_any_network(tmp_path):
     folder = save_pretrained(net, tmp_path / "a" / "b")
     same(from_pretrained(folder, dense()), net)
     assert json.loads(Path(folder, "config.json").read_text())["block"] == "Dense"
-    with pytest.raises(ValueError, match="names no network .* a Dense.*from_pretrained\\(source, net\\)"):
+    with pytest.raises(
+        ValueError, match="names no network .* a Dense.*from_pretrained\\(source, net\\)"
+    ):
         from_pretrained(folder)
     Path(folder, "config.json").unlink()
     same(from_pretrained(folder, dense()), net)  # a folder of somebody else's
@@ -149,11 +153,14 @@ def test_a_stranger_s_description_says_numbers_of_a_list_alone(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "name", ["os.system", "get_model", "ResNetV1", "resnet18_v1.params", "../resnet18_v1", "x" * 10_000]
+    "name",
+    ["os.system", "get_model", "ResNetV1", "resnet18_v1.params", "../resnet18_v1", "x" * 10_000],
 )
 def test_a_stranger_s_description_names_a_network_of_the_zoo(tmp_path, name):
     (tmp_path / "config.json").write_text(json.dumps({"network": name}))
-    with pytest.raises(errors.FormatError, match="is not a network of mxjax.gluon.model_zoo.vision") as raised:
+    with pytest.raises(
+        errors.FormatError, match="is not a network of mxjax.gluon.model_zoo.vision"
+    ) as raised:
         from_pretrained(tmp_path)
     assert len(str(raised.value)) < 500
 
@@ -202,7 +209,9 @@ def test_a_repository_of_another_case_is_another_one(tmp_path, monkeypatch):
     """Where the system takes two names for the same, what is there is not what was asked for."""
     (tmp_path / "Owner").mkdir()
     exists = os.path.lexists
-    monkeypatch.setattr(downloading.os.path, "lexists", lambda path: path.endswith("owner") or exists(path))
+    monkeypatch.setattr(
+        downloading.os.path, "lexists", lambda path: path.endswith("owner") or exists(path)
+    )
     with pytest.raises(ValueError, match="differs in case"):
         hugging_face.address("hf://owner/name").path(str(tmp_path), "config.json")
 

@@ -59,7 +59,9 @@ def test_one_graph_per_signature():
     mx.engine.reset()
     net(x * 1).wait_to_read()
     net(mx.np.array(X)).wait_to_read()
-    assert len(net._graphs) == 1 and mx.engine.stats()["compiled"] <= 2  # the inputs differ, not the graph
+    assert (
+        len(net._graphs) == 1 and mx.engine.stats()["compiled"] <= 2
+    )  # the inputs differ, not the graph
     net(mx.np.array(X[:2]))  # a shape
     assert len(net._graphs) == 2
     with autograd.train_mode():  # a mode
@@ -75,7 +77,12 @@ MANY = 3000
 
 
 def test_a_small_graph_compiles_nothing_at_first_and_one_program_once_it_has_come_back(by_numbers):
-    net = net_of(nn.Dense(8, in_units=3), nn.BatchNorm(in_channels=8), nn.Dropout(0.5), nn.Dense(2, in_units=8))
+    net = net_of(
+        nn.Dense(8, in_units=3),
+        nn.BatchNorm(in_channels=8),
+        nn.Dropout(0.5),
+        nn.Dense(2, in_units=8),
+    )
     x = mx.np.array(X)
     mx.engine.reset()
     found = []
@@ -122,7 +129,14 @@ def test_a_small_graph_beside_a_large_one_is_compiled_with_it_once(small, by_num
     last = net_of(nn.Dense(2, in_units=300, activation="tanh"))
     cell = net_of(nn.Dense(3, in_units=3, activation="tanh"))
     x, wide = mx.np.array(X), mx.np.ones((4, 500))
-    for a in (x, wide, large[0].weight.data(), first[0].weight.data(), last[0].weight.data(), cell[0].weight.data()):
+    for a in (
+        x,
+        wide,
+        large[0].weight.data(),
+        first[0].weight.data(),
+        last[0].weight.data(),
+        cell[0].weight.data(),
+    ):
         a.wait_to_read()
 
     def step():
@@ -162,7 +176,9 @@ def test_a_network_of_one_operator_is_that_operator(by_numbers):
                 y = net(a)
             y.backward()
             np.testing.assert_allclose(y.asnumpy(), X**power, rtol=1e-5)
-            np.testing.assert_allclose(a.grad.asnumpy(), power * X ** (power - 1), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                a.grad.asnumpy(), power * X ** (power - 1), rtol=1e-4, atol=1e-5
+            )
     assert mx.engine.stats()["compiled"] == 0
 
 
@@ -210,7 +226,9 @@ def test_other_children_need_no_second_hybridize(change):
     np.testing.assert_allclose(net(x).asnumpy(), 2 * before, rtol=1e-6)
 
 
-@pytest.mark.parametrize("how", ["force_reinit", "set_data", "reset_device", "load_dict", "cast child"])
+@pytest.mark.parametrize(
+    "how", ["force_reinit", "set_data", "reset_device", "load_dict", "cast child"]
+)
 def test_graphs_see_the_parameters_there_are_now(how):
     net = net_of(nn.Dense(2, in_units=3))
     x, old = mx.np.array(X), net.collect_params()
@@ -608,7 +626,9 @@ def test_a_forward_may_give_back_what_it_did_not_compute(which, hybridize, read_
         assert found.asnumpy().tolist() == want
         loss.backward()
         # The sum of the parameter counts as well.
-        assert net.weight.grad().asnumpy().tolist() == ([6.0, 7.0] if which == "parameter" else [5.0, 6.0])
+        assert net.weight.grad().asnumpy().tolist() == (
+            [6.0, 7.0] if which == "parameter" else [5.0, 6.0]
+        )
         net.weight.set_data(net.weight.data() + 1)
         net.buffer += 1
     assert net(x)[1].shape == (2,)  # in prediction

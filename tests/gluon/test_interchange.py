@@ -79,9 +79,15 @@ def test_recurrent(layer):
     net = filled(layer(3, num_layers=2, bidirectional=True, input_size=2))
     state = to_torch_state_dict(net, tensors=False)
     gates = {rnn.LSTM: 4, rnn.GRU: 3, rnn.RNN: 1}[layer]
-    assert state["weight_ih_l0"].shape == (3 * gates, 2) and state["weight_hh_l1_reverse"].shape == (3 * gates, 3)
+    assert state["weight_ih_l0"].shape == (3 * gates, 2) and state[
+        "weight_hh_l1_reverse"
+    ].shape == (3 * gates, 3)
     assert set(state) == {
-        f"{k}_{g}_l{n}{r}" for k in ("weight", "bias") for g in ("ih", "hh") for n in (0, 1) for r in ("", "_reverse")
+        f"{k}_{g}_l{n}{r}"
+        for k in ("weight", "bias")
+        for g in ("ih", "hh")
+        for n in (0, 1)
+        for r in ("", "_reverse")
     }
     pieces = net.unpack_weights()
     np.testing.assert_array_equal(state["bias_hh_l1_reverse"], pieces["r1_h2h_bias"].asnumpy())
@@ -106,7 +112,10 @@ class Tensor:
 
 def test_other_names_and_tensors():
     net = filled(sequential(nn.Dense(2, in_units=3), nn.Dense(1, in_units=2)))
-    state = {f"body.fc{int(k[0]) + 1}{k[1:]}": Tensor(v) for k, v in to_torch_state_dict(net, tensors=False).items()}
+    state = {
+        f"body.fc{int(k[0]) + 1}{k[1:]}": Tensor(v)
+        for k, v in to_torch_state_dict(net, tensors=False).items()
+    }
     names = {"0": "body.fc1", "1": "body.fc2"}
     same(from_torch_state_dict(sequential(nn.Dense(2), nn.Dense(1)), state, names), net)
     assert set(to_torch_state_dict(net, lambda n: names.get(n, n), tensors=False)) == set(state)
@@ -124,7 +133,10 @@ def test_what_does_not_fit():
         from_torch_state_dict(net, {**state, "weight": np.zeros((2, 4), "float32")})
     np.testing.assert_array_equal(net.weight.data().asnumpy(), before)
     from_torch_state_dict(
-        net, {"weight": np.zeros((2, 3), "float32"), "x": before}, allow_missing=True, ignore_extra=True
+        net,
+        {"weight": np.zeros((2, 3), "float32"), "x": before},
+        allow_missing=True,
+        ignore_extra=True,
     )
     assert not net.weight.data().asnumpy().any() and net.bias.data().asnumpy().any()
 
@@ -181,7 +193,9 @@ def test_convolutions_of_either_layout():
     kernel = to_flax_variables(net)["params"]["kernel"]
     np.testing.assert_array_equal(kernel[1, 2, 3], net.weight.data().asnumpy()[:, 3, 1, 2])
     last = from_flax_variables(nn.Conv2D(4, (2, 3), layout="NHWC"), to_flax_variables(net))
-    np.testing.assert_array_equal(last.weight.data().asnumpy(), net.weight.data().asnumpy().transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(
+        last.weight.data().asnumpy(), net.weight.data().asnumpy().transpose(0, 2, 3, 1)
+    )
 
 
 def test_what_flax_has_otherwise():

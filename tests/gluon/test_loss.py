@@ -139,7 +139,9 @@ def test_ctc_with_empty_labels_and_classes_that_are_ruled_out(labels, ruled_out)
     onp.testing.assert_allclose(loss.asnumpy(), [_ctc(x, labels)], rtol=1e-6)
     gradient = data.grad.asnumpy()[:, 0]
     assert onp.isfinite(gradient).all()
-    onp.testing.assert_allclose(gradient.sum(-1), onp.zeros(4), atol=1e-6)  # a softmax's gradients cancel
+    onp.testing.assert_allclose(
+        gradient.sum(-1), onp.zeros(4), atol=1e-6
+    )  # a softmax's gradients cancel
     if not ruled_out:
         step = onp.zeros_like(x)
         step[1, 2] = 1e-4

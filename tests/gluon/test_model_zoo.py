@@ -64,7 +64,9 @@ def cases():
 
 @pytest.mark.parametrize(("case", "hybridized"), cases())
 def test_a_network_computes_what_mxnet_computes(case, hybridized):
-    args = [getattr(vision, a) if isinstance(a, str) and hasattr(vision, a) else a for a in case["args"]]
+    args = [
+        getattr(vision, a) if isinstance(a, str) and hasattr(vision, a) else a for a in case["args"]
+    ]
     net = getattr(vision, case["network"])(*args, **case["kwargs"])
     net.initialize(mx.init.Zero())
     x = mx.np.array(fill(case["shape"], 1))
@@ -105,7 +107,9 @@ def test_weights_come_from_a_repository_a_folder_or_a_file(published):
         vision.squeezenet1_1(pretrained=True, root=str(root), ctx=mx.cpu())  # it is there
         vision.squeezenet1_1(pretrained=str(file))
         file.write_bytes(b"something else")
-        with pytest.raises(OSError, match=r"Put the file squeezenet1.1-\w{8}.params into .*hf://owner/name"):
+        with pytest.raises(
+            OSError, match=r"Put the file squeezenet1.1-\w{8}.params into .*hf://owner/name"
+        ):
             vision.squeezenet1_1(pretrained=True, root=str(root))
     model_store.purge(str(root))
     assert not list(root.iterdir())
@@ -120,18 +124,29 @@ def test_what_is_not_the_published_file_is_not_kept(published, tmp_path):
         with zipfile.ZipFile(packed, "w") as out:
             if content is not None:
                 out.writestr(member, content)
-        with mx.config.scope(data_repo=f"file://{published / 'repo'}"), pytest.raises(ValueError, match=member):
+        with (
+            mx.config.scope(data_repo=f"file://{published / 'repo'}"),
+            pytest.raises(ValueError, match=member),
+        ):
             vision.squeezenet1_1(pretrained=True, root=str(root))
         assert not list(root.iterdir())
     packed.write_bytes(b"<html>")
-    with mx.config.scope(data_repo=f"file://{published / 'repo'}"), pytest.raises(ValueError, match="damaged"):
+    with (
+        mx.config.scope(data_repo=f"file://{published / 'repo'}"),
+        pytest.raises(ValueError, match="damaged"),
+    ):
         vision.squeezenet1_1(pretrained=True, root=str(root))
     assert not list(root.iterdir())
 
 
-@pytest.mark.parametrize("repo", ["hf://owner", "hf://../name", "hf://owner/name/../x", "hf://owner/na me"])
+@pytest.mark.parametrize(
+    "repo", ["hf://owner", "hf://../name", "hf://owner/name/../x", "hf://owner/na me"]
+)
 def test_repositories_that_may_not_be(tmp_path, repo):
-    with mx.config.scope(data_repo=repo), pytest.raises(ValueError, match="hf://owner/name is expected"):
+    with (
+        mx.config.scope(data_repo=repo),
+        pytest.raises(ValueError, match="hf://owner/name is expected"),
+    ):
         model_store.get_model_file("squeezenet1.1", root=str(tmp_path))
     assert not list(tmp_path.iterdir())
 

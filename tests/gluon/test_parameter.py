@@ -150,7 +150,9 @@ def test_errors_name_the_parameter_in_its_network():
         net.collect_params()["1.weight"].data()
 
 
-@pytest.mark.parametrize("name", "foo weight bias gamma bias_foo foo_bias min running_var upsampling_x".split())
+@pytest.mark.parametrize(
+    "name", "foo weight bias gamma bias_foo foo_bias min running_var upsampling_x".split()
+)
 def test_the_networks_initializer_fills_a_parameter_whatever_its_name(name):
     """As in MXNet 2.0.0b1; a rule by name is the initializer's where it is called by itself, and that of Mixed."""
 

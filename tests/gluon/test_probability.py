@@ -97,7 +97,9 @@ def test_samples_have_the_distributions_moments(name):
     assert drawn.shape == (4000, 3)
     if name in CONTINUOUS:
         for column, marginal in enumerate(zip(*_rows(wanted), strict=True)):
-            assert ss.kstest(drawn[:, column], wanted.dist.cdf, args=(*marginal,)).pvalue > 1e-4, column
+            assert ss.kstest(drawn[:, column], wanted.dist.cdf, args=(*marginal,)).pvalue > 1e-4, (
+                column
+            )
     else:
         near = 5 * np.sqrt(dist.variance.asnumpy() / 4000)
         assert (np.abs(drawn.mean(0) - dist.mean.asnumpy()) < near).all()
@@ -172,7 +174,9 @@ def test_categorical_distributions():
     share = np.stack([(drawn == k).mean(0) for k in range(3)], -1)
     np.testing.assert_allclose(share, PROBS, atol=0.04)
     one_hot = mgp.OneHotCategorical(3, prob=m(PROBS))
-    np.testing.assert_allclose(one_hot.log_prob(m([[0, 1, 0], [0, 0, 1]])).asnumpy(), np.log([0.5, 0.3]), **CLOSE)
+    np.testing.assert_allclose(
+        one_hot.log_prob(m([[0, 1, 0], [0, 0, 1]])).asnumpy(), np.log([0.5, 0.3]), **CLOSE
+    )
     assert (one_hot.sample_n(5).asnumpy().sum(-1) == 1).all()
     assert one_hot.enumerate_support().shape == (3, 2, 3)
     assert dist.broadcast_to((4, 2)).sample().shape == (4, 2)
@@ -190,7 +194,9 @@ def test_multinomial_and_dirichlet():
     dirichlet = mgp.Dirichlet(m(alpha))
     where = np.array([0.3, 0.5, 0.2])
     one = ss.dirichlet(alpha[0])
-    np.testing.assert_allclose(dirichlet.log_prob(m(where)).asnumpy()[0], one.logpdf(where), **CLOSE)
+    np.testing.assert_allclose(
+        dirichlet.log_prob(m(where)).asnumpy()[0], one.logpdf(where), **CLOSE
+    )
     np.testing.assert_allclose(dirichlet.entropy().asnumpy()[0], one.entropy(), **CLOSE)
     np.testing.assert_allclose(dirichlet.mean.asnumpy()[0], one.mean(), **CLOSE)
     np.testing.assert_allclose(dirichlet.variance.asnumpy()[0], one.var(), **CLOSE)
@@ -241,7 +247,11 @@ def test_divergences_are_their_integrals(p, q):
     """By substitution: the integral over x of p (log p - log q), on a grid fine in the tails as well."""
     t = np.linspace(-9, 9, 200001)
     low = np.linspace(-40, 9, 200001)  # densities that have a pole at zero
-    x = np.sinh(t) if isinstance(p, (mgp.Normal, mgp.Laplace, mgp.Cauchy, mgp.Gumbel)) else np.exp(low)
+    x = (
+        np.sinh(t)
+        if isinstance(p, (mgp.Normal, mgp.Laplace, mgp.Cauchy, mgp.Gumbel))
+        else np.exp(low)
+    )
     if isinstance(p, mgp.Cauchy):
         x = np.sinh(2 * t)
     if isinstance(p, mgp.Beta):
@@ -263,7 +273,12 @@ def test_divergences_of_discrete_distributions():
     n = np.arange(200)
     for p, q, one, other in (
         (mgp.Poisson(1.5), mgp.Poisson(2.0), ss.poisson(1.5), ss.poisson(2.0)),
-        (mgp.Geometric(prob=0.4), mgp.Geometric(prob=0.3), ss.geom(0.4, loc=-1), ss.geom(0.3, loc=-1)),
+        (
+            mgp.Geometric(prob=0.4),
+            mgp.Geometric(prob=0.3),
+            ss.geom(0.4, loc=-1),
+            ss.geom(0.3, loc=-1),
+        ),
     ):
         pmf = one.pmf(n)
         wanted = np.sum(np.where(pmf > 0, pmf * (one.logpmf(n) - other.logpmf(n)), 0)[pmf > 0])
@@ -280,8 +295,15 @@ def test_divergences_of_discrete_distributions():
     np.testing.assert_allclose(float(mgp.kl_divergence(p, q)), wanted, rtol=1e-5)
     a, b = np.array([1.5, 2.0, 0.7]), np.array([0.6, 1.0, 1.4])
     psi, lg = scipy.special.digamma, scipy.special.gammaln
-    wanted = lg(a.sum()) - lg(b.sum()) - (lg(a) - lg(b)).sum() + ((a - b) * (psi(a) - psi(a.sum()))).sum()
-    np.testing.assert_allclose(float(mgp.kl_divergence(mgp.Dirichlet(m(a)), mgp.Dirichlet(m(b)))), wanted, rtol=1e-5)
+    wanted = (
+        lg(a.sum())
+        - lg(b.sum())
+        - (lg(a) - lg(b)).sum()
+        + ((a - b) * (psi(a) - psi(a.sum()))).sum()
+    )
+    np.testing.assert_allclose(
+        float(mgp.kl_divergence(mgp.Dirichlet(m(a)), mgp.Dirichlet(m(b)))), wanted, rtol=1e-5
+    )
     with pytest.raises(NotImplementedError, match="register_kl"):
         mgp.kl_divergence(mgp.Normal(), mgp.Poisson())
     mx.random.seed(5)
@@ -379,7 +401,9 @@ def test_events_and_batches():
     assert mgp.Normal(0.0, m(B)).broadcast_to((2, 3)).sample().shape == (2, 3)
     assert repr(mgp.Normal(0.0, m(B))) == "Normal(loc: size (), scale: size (3,), event_dim: 0)"
     lognormal = mgp.TransformedDistribution(mgp.Normal(m(A), m(B)), mgp.ExpTransform())
-    np.testing.assert_allclose(lognormal.log_prob(m(X)).asnumpy(), ss.lognorm(B, scale=np.exp(A)).logpdf(X), **CLOSE)
+    np.testing.assert_allclose(
+        lognormal.log_prob(m(X)).asnumpy(), ss.lognorm(B, scale=np.exp(A)).logpdf(X), **CLOSE
+    )
 
 
 def test_relaxed_distributions():

@@ -77,11 +77,20 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])  # starts two pools of processes
+@pytest.mark.parametrize(
+    "workers", [0, pytest.param(2, marks=pytest.mark.slow)]
+)  # starts two pools of processes
 def test_two_processes_are_one(tmp_path, workers):
     ended = []
     for part in ("first", "second"):
-        command = [sys.executable, "-c", textwrap.dedent(PROGRAM), part, str(tmp_path), str(workers)]
+        command = [
+            sys.executable,
+            "-c",
+            textwrap.dedent(PROGRAM),
+            part,
+            str(tmp_path),
+            str(workers),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         ended.append(done.stdout)
@@ -102,7 +111,11 @@ def small(**options):
 def test_what_is_kept_and_what_is_refused(tmp_path):
     net, trainer = small()
     assert gluon.load_checkpoint(tmp_path / "none", net, trainer) is None
-    extra = {"best": 0.1, "seen": [1, "two", None, True], "a": {"array": np.arange(3, dtype="int16")}}
+    extra = {
+        "best": 0.1,
+        "seen": [1, "two", None, True],
+        "a": {"array": np.arange(3, dtype="int16")},
+    }
     for _ in range(4):
         with mx.autograd.record():
             loss = net(mx.np.ones((1, 2))).sum()
@@ -114,7 +127,9 @@ def test_what_is_kept_and_what_is_refused(tmp_path):
     again, its = small()
     found = gluon.load_checkpoint(tmp_path, again, its)
     assert found["a"]["array"].dtype == np.int16 and found["a"]["array"].tolist() == [0, 1, 2]
-    assert {k: v for k, v in found.items() if k != "a"} == {k: v for k, v in extra.items() if k != "a"}
+    assert {k: v for k, v in found.items() if k != "a"} == {
+        k: v for k, v in extra.items() if k != "a"
+    }
     assert (again.weight.data().asnumpy() == weight).all() and its.optimizer.num_update == 4
     (tmp_path / "step-00000004" / "net.safetensors").write_bytes(b"cut")
     gluon.load_checkpoint(tmp_path, again, its)
@@ -146,7 +161,10 @@ def test_several_networks_and_the_loss_scale(tmp_path):
     pairs[0][1]._amp_loss_scaler = amp.LossScaler()
     gluon.load_checkpoint(tmp_path, nets, trainers)
     assert pairs[0][1]._amp_loss_scaler.state_dict() == before
-    assert pairs[0][1]._amp_loss_scaler.loss_scale == 32768.0 and pairs[0][1]._amp_loss_scaler.skipped == 1
+    assert (
+        pairs[0][1]._amp_loss_scaler.loss_scale == 32768.0
+        and pairs[0][1]._amp_loss_scaler.skipped == 1
+    )
     pairs[0][1]._amp_loss_scaler = None
     with pytest.raises(ValueError, match="had a loss scale"):
         gluon.load_checkpoint(tmp_path, nets, trainers)
@@ -159,7 +177,9 @@ def test_random_numbers_go_on():
     state = json.loads(json.dumps(mx.random.get_state()))
 
     def drawn():
-        return [mx.np.random.uniform(size=3, device=mx.cpu(k)).asnumpy().tolist() for k in (0, 1, 2, 0)]
+        return [
+            mx.np.random.uniform(size=3, device=mx.cpu(k)).asnumpy().tolist() for k in (0, 1, 2, 0)
+        ]
 
     before = drawn()
     mx.random.seed(4)
@@ -172,13 +192,21 @@ def test_random_numbers_go_on():
 
 
 @pytest.mark.parametrize("last_batch", ["keep", "discard", "rollover"])
-@pytest.mark.parametrize("options", [{}, {"num_workers": 2, "thread_pool": True}], ids=["here", "threads"])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_workers": 2, "thread_pool": True}], ids=["here", "threads"]
+)
 def test_place_of_a_loader(last_batch, options):
     def made():
-        return DataLoader(ArrayDataset(np.arange(11)), 3, shuffle=True, last_batch=last_batch, **options)
+        return DataLoader(
+            ArrayDataset(np.arange(11)), 3, shuffle=True, last_batch=last_batch, **options
+        )
 
     def rest(loader, loops):
-        return [batch.asnumpy().tolist() for loop in loops for batch in (loader if loop is None else loop)]
+        return [
+            batch.asnumpy().tolist()
+            for loop in loops
+            for batch in (loader if loop is None else loop)
+        ]
 
     np.random.seed(3)
     loader = made()
@@ -205,11 +233,17 @@ def test_place_of_a_loader(last_batch, options):
 
 def test_a_sampler_of_batches_that_rolls_over():
     order = [[5, 6, 7], [8]]
-    loader = DataLoader(SimpleDataset(list(range(9))), batch_sampler=BatchSampler(order[0] + order[1], 3, "rollover"))
+    loader = DataLoader(
+        SimpleDataset(list(range(9))),
+        batch_sampler=BatchSampler(order[0] + order[1], 3, "rollover"),
+    )
     assert len(list(loader)) == 1
     state = loader.state_dict()
     assert state["left"] == [8]
-    other = DataLoader(SimpleDataset(list(range(9))), batch_sampler=BatchSampler(order[0] + order[1], 3, "rollover"))
+    other = DataLoader(
+        SimpleDataset(list(range(9))),
+        batch_sampler=BatchSampler(order[0] + order[1], 3, "rollover"),
+    )
     other.load_state_dict(state)
     assert [batch.asnumpy().tolist() for batch in other] == [[8, 5, 6]]
 
@@ -219,7 +253,9 @@ def test_a_position_that_is_none(spoilt):
     from mxjax import safetensors
 
     text = {"header": "[", "format": '{"format": "x", "version": 1}', "nothing": None}
-    text["array"] = '{"format": "mxjax.position", "version": 1, "found": {"dict": {"data": {"array": 3}}}}'
+    text["array"] = (
+        '{"format": "mxjax.position", "version": 1, "found": {"dict": {"data": {"array": 3}}}}'
+    )
     metadata = {} if text[spoilt] is None else {"mxjax": text[spoilt]}
     with pytest.raises(FormatError, match="not a checkpoint position file"):
         resuming.read_position(b"".join(safetensors.pack({}, metadata)))

@@ -91,7 +91,9 @@ def test_a_layer_computes_what_mxnet_computes(case, hybridized):
         compare(net.rnn_param.grad(), case["grads"])
 
 
-@pytest.mark.parametrize(("case", "hybridized"), both(DATA["cells"], (3, 4, 6, 7, 12), lambda c: c["cell"][0]))
+@pytest.mark.parametrize(
+    ("case", "hybridized"), both(DATA["cells"], (3, 4, 6, 7, 12), lambda c: c["cell"][0])
+)
 def test_a_cell_computes_what_mxnet_computes(case, hybridized):
     cell = make(case["cell"])
     axis = case["layout"].find("T")
@@ -124,11 +126,14 @@ def test_a_cell_computes_what_mxnet_computes(case, hybridized):
 @pytest.mark.parametrize("names", ["file", "attributes"])
 def test_weights_of_1x_load(case, names):
     net = getattr(rnn, case["layer"])(3, **case["kwargs"])
-    arrays = {name: mx.np.array(fill(shape, k)) for k, (name, shape) in enumerate(case["params"].items())}
+    arrays = {
+        name: mx.np.array(fill(shape, k)) for k, (name, shape) in enumerate(case["params"].items())
+    }
     if names == "attributes":
         two = case["kwargs"].get("bidirectional")
         arrays = {
-            (f"{k.split('.')[2][0]}{k.split('.')[1]}" if two else f"l{k.split('.')[1]}") + f"_{k.split('.')[-1]}": a
+            (f"{k.split('.')[2][0]}{k.split('.')[1]}" if two else f"l{k.split('.')[1]}")
+            + f"_{k.split('.')[-1]}": a
             for k, a in arrays.items()
         }
         assert sorted(arrays) == case["attributes"]
@@ -173,7 +178,9 @@ def test_lengths_of_rows_are_rows_cut_off():
 
 @pytest.mark.parametrize("hybridized", [False, True], ids=["imperative", "hybridized"])
 def test_masks_of_variational_dropout_are_the_same_at_every_step(hybridized):
-    cell = rnn.VariationalDropoutCell(rnn.RNNCell(50, activation="relu"), drop_states=0.5, drop_outputs=0.5)
+    cell = rnn.VariationalDropoutCell(
+        rnn.RNNCell(50, activation="relu"), drop_states=0.5, drop_outputs=0.5
+    )
     net = Unrolled(cell, 12)
     net.initialize(mx.init.Constant(0.1))
     if hybridized:
@@ -248,18 +255,24 @@ def test_dynamic_unroll_is_unroll(layout, lengths):
     cell.initialize(mx.init.Normal(0.5))
     x = mx.np.array(fill((9, 2, 2) if layout == "TNC" else (2, 9, 2), 1))
     valid = None if lengths is None else mx.np.array(lengths)
-    out, states = rnn.rnn_cell.dynamic_unroll(cell, x, cell.begin_state(2), layout=layout, valid_length=valid)
+    out, states = rnn.rnn_cell.dynamic_unroll(
+        cell, x, cell.begin_state(2), layout=layout, valid_length=valid
+    )
     again, last = cell.unroll(9, x, layout=layout, merge_outputs=True, valid_length=valid)
     np.testing.assert_allclose(out.asnumpy(), again.asnumpy(), **CLOSE)
     for a, b in zip(states, last, strict=True):
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), **CLOSE)
 
 
-@pytest.mark.parametrize(("cell", "count", "said"), [(rnn.GRUCell, 0, "1 state,"), (rnn.LSTMCell, 1, "2 states,")])
+@pytest.mark.parametrize(
+    ("cell", "count", "said"), [(rnn.GRUCell, 0, "1 state,"), (rnn.LSTMCell, 1, "2 states,")]
+)
 def test_a_cell_says_how_many_states_it_takes(cell, count, said):
     made = cell(4)
     made.initialize()
-    with pytest.raises(ValueError, match=f"{cell.__name__} takes a list of {said} got {count}: .*begin_state"):
+    with pytest.raises(
+        ValueError, match=f"{cell.__name__} takes a list of {said} got {count}: .*begin_state"
+    ):
         made(mx.np.ones((2, 3)), [mx.np.ones((2, 4))] * count)
 
 
@@ -297,7 +310,12 @@ def test_in_programs_of_1x_the_parameters_are_the_pieces(case, tmp_path):
         net = getattr(rnn, case["layer"])(3, **case["kwargs"])
         title = case["layer"].lower()
         assert sorted(net.collect_params()) == [f"{title}0_{name}" for name in case["attributes"]]
-        net.load_dict({name: mx.nd.array(fill(shape, k)) for k, (name, shape) in enumerate(case["params"].items())})
+        net.load_dict(
+            {
+                name: mx.nd.array(fill(shape, k))
+                for k, (name, shape) in enumerate(case["params"].items())
+            }
+        )
         net.hybridize()
         x = mx.nd.array(fill((4, 2, 2), 1))
         compare(net(x), case["out"])

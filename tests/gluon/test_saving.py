@@ -53,8 +53,19 @@ def test_files_of_mxnet(tmp_path):
     net.initialize()
     net.save_parameters(str(tmp_path / "net-model.params"))
     for form in (
-        {"pair0": {"params": {}, "dense1": {"hybridized": True, "symbol": "{}", "params": {"weight": "x"}}}},
-        {"pair0": {"orig_name": "p", "children": {"dense0": "0"}, "dense1": {"hybridized": True, "children": {}}}},
+        {
+            "pair0": {
+                "params": {},
+                "dense1": {"hybridized": True, "symbol": "{}", "params": {"weight": "x"}},
+            }
+        },
+        {
+            "pair0": {
+                "orig_name": "p",
+                "children": {"dense0": "0"},
+                "dense1": {"hybridized": True, "children": {}},
+            }
+        },
     ):
         path.write_text(json.dumps(form))
         into = Pair(nn.Dense(2, in_units=1))
@@ -80,7 +91,9 @@ def test_hooks_on_operators(hybridize):
     titles = [("_".join(name.split("_")[2:]), kind) for name, kind, _ in heard]
     assert [title for title, _ in titles][1:4] == ["weight", "bias", "output"]
     assert titles[3][1] == "FullyConnected" and titles[5] == ("output", "Activation")
-    assert type(heard[0][2]) is mx.nd.NDArray and onp.array_equal(heard[-1][2].asnumpy(), y.asnumpy())
+    assert type(heard[0][2]) is mx.nd.NDArray and onp.array_equal(
+        heard[-1][2].asnumpy(), y.asnumpy()
+    )
     assert net._active is hybridize and net[0]._active is hybridize
 
 
@@ -110,7 +123,9 @@ def test_a_hook_hears_the_inputs_names_of_mxnets_registry(layer, titles):
     # What MXNet 2.0.0b1 calls them.
     heard = []
     layer.initialize()
-    layer.register_op_hook(lambda name, kind, x: heard.append(name.split("_", 2)[-1]), monitor_all=True)
+    layer.register_op_hook(
+        lambda name, kind, x: heard.append(name.split("_", 2)[-1]), monitor_all=True
+    )
     layer(mx.np.ones((2, 3, 4)))
     assert heard[:-1] == titles.split()
 
@@ -126,7 +141,9 @@ def test_optimize_for():
         net.optimize_for(mx.np.ones((1, 3)), backend="tensorflow")
     x = mx.np.ones((1, 3))
     before = net(x).asnumpy()
-    net.optimize_for(x, mx.np.ones((2,)), backend="ONEDNN")  # as MXNet's users hand it weights besides
+    net.optimize_for(
+        x, mx.np.ones((2,)), backend="ONEDNN"
+    )  # as MXNet's users hand it weights besides
     onp.testing.assert_array_equal(net(x).asnumpy(), before)
     with pytest.raises(TypeError):
         net.optimize_for(x, x, clear=True)
@@ -158,5 +175,9 @@ def test_modules_of_mxnet():
     from mxjax.gluon.nn.conv_layers import Conv2D
     from mxjax.gluon.parameter import ParameterDict
 
-    assert HybridBlock is gluon.HybridBlock and SymbolBlock is nn.SymbolBlock and ParameterDict is gluon.ParameterDict
+    assert (
+        HybridBlock is gluon.HybridBlock
+        and SymbolBlock is nn.SymbolBlock
+        and ParameterDict is gluon.ParameterDict
+    )
     assert Dense is nn.Dense and Conv2D is nn.Conv2D and mx.nd.NDArray in gluon.tensor_types

@@ -22,7 +22,12 @@ def test_a_sparse_parameter():
     p.initialize(init="xavier", device=[mx.cpu(0), mx.cpu(1)])
     assert [g.stype for g in p.list_grad()] == ["row_sparse"] * 2
     ids = nd.array([4, 1, 4], ctx=mx.cpu(1))
-    for ask in (lambda: p.row_sparse_data(ids), lambda: p.list_row_sparse_data(ids), p.data, p.list_data):
+    for ask in (
+        lambda: p.row_sparse_data(ids),
+        lambda: p.list_row_sparse_data(ids),
+        p.data,
+        p.list_data,
+    ):
         with pytest.raises(RuntimeError):
             ask()
     trainer = gluon.Trainer([p], "sgd")
@@ -78,7 +83,10 @@ def test_embeddings_on_two_devices_are_trained_as_one(on_kvstore):
     options = {"learning_rate": 1.0, "lazy_update": True, "wd": 0.5}
     trainer = gluon.Trainer(net.collect_params(), "sgd", options, update_on_kvstore=on_kvstore)
     with autograd.record():
-        losses = [net(nd.array(ids, ctx=d)).sum() for ids, d in zip(([1, 1], [4, 1]), devices, strict=True)]
+        losses = [
+            net(nd.array(ids, ctx=d)).sum()
+            for ids, d in zip(([1, 1], [4, 1]), devices, strict=True)
+        ]
     autograd.backward(losses)
     assert [g.indices.asnumpy().tolist() for g in net.weight.list_grad()] == [[1], [1, 4]]
     trainer.step(1)
@@ -99,7 +107,9 @@ def test_files_of_sparse_parameters(tmp_path):
     other = gluon.nn.Embedding(6, 2)
     other.load_parameters(path)
     ids = nd.arange(0, 6)
-    np.testing.assert_array_equal(other.weight.data().asnumpy(), net.weight.row_sparse_data(ids).asnumpy())
+    np.testing.assert_array_equal(
+        other.weight.data().asnumpy(), net.weight.row_sparse_data(ids).asnumpy()
+    )
     net.load_parameters(path)
     assert trainer.learning_rate == 0.1  # it has the rows
     with pytest.raises(RuntimeError, match="row_sparse"):
@@ -114,7 +124,9 @@ def test_a_network_with_a_table_of_rows_trains_on_those_that_it_looked_up(hybrid
     net.initialize(mx.init.Constant(0.5))
     if hybridize:
         net.hybridize()
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1, "wd": 0.01, "lazy_update": True})
+    trainer = gluon.Trainer(
+        net.collect_params(), "adam", {"learning_rate": 0.1, "wd": 0.01, "lazy_update": True}
+    )
     before, rows = mx.engine.stats()["dense_fallbacks"], []
     for ids in ([1, 3, 3], [2, 1], [2, 1]):
         with autograd.record():

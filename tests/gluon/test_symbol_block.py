@@ -48,7 +48,9 @@ class Cut1(gluon.HybridBlock):
         with self.name_scope():
             data = mx.sym.var("data")
             inner = net(data).get_internals()
-            outputs = [inner[net.prefix + name] for name in ("relu0_fwd_output", "batchnorm1_fwd_output")]
+            outputs = [
+                inner[net.prefix + name] for name in ("relu0_fwd_output", "batchnorm1_fwd_output")
+            ]
             self.f = gluon.SymbolBlock(outputs, data, params=net.collect_params())
             self.head = head()
 
@@ -63,10 +65,15 @@ class Cut2(gluon.HybridBlock):
     def __init__(self):
         super().__init__()
         inner = mx.sym.load(str(DATA / "mxnet2-base-symbol.json")).get_internals()
-        outputs = [inner[name].as_np_ndarray() for name in inner.list_outputs() if name.endswith("_output")]
+        outputs = [
+            inner[name].as_np_ndarray() for name in inner.list_outputs() if name.endswith("_output")
+        ]
         self.f = gluon.SymbolBlock([outputs[2], outputs[4]], mx.sym.var("data").as_np_ndarray())
         self.f.load_parameters(
-            str(DATA / "mxnet2-base-0000.params"), ignore_extra=True, cast_dtype=True, dtype_source="saved"
+            str(DATA / "mxnet2-base-0000.params"),
+            ignore_extra=True,
+            cast_dtype=True,
+            dtype_source="saved",
         )
         self.head = head()
 
@@ -102,7 +109,9 @@ def test_files_of_mxnet_1(mxnet1, tmp_path):
     features = other.f(x)[0].asnumpy()
     other.f.initialize(mx.init.One(), force_reinit=True)
     assert not np.allclose(other.f(x)[0].asnumpy(), features)
-    other.f.load_parameters(str(DATA / "mxnet1-f.params"))  # MXNet 1.9.1 itself cannot read this file
+    other.f.load_parameters(
+        str(DATA / "mxnet1-f.params")
+    )  # MXNet 1.9.1 itself cannot read this file
     np.testing.assert_array_equal(other.f(x)[0].asnumpy(), features)
 
 
@@ -115,7 +124,9 @@ def test_fine_tuning_as_mxnet_1(mxnet1, tmp_path):
     net.hybridize()
     tuned(net, x, RECORDED["1"])
     net.export(str(tmp_path / "net"))
-    made = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    made = gluon.SymbolBlock.imports(
+        str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
+    )
     np.testing.assert_allclose(made(x).asnumpy(), RECORDED["1"]["last"], rtol=1e-4, atol=1e-5)
 
 
@@ -141,7 +152,9 @@ def fill(net, x, key, module):
     params = net.collect_params()
     for name in sorted(params, key=key):
         if not name.endswith(("running_mean", "running_var", "gamma")):
-            params[name].set_data(module.array(random.uniform(-0.3, 0.3, params[name].shape), dtype="float32"))
+            params[name].set_data(
+                module.array(random.uniform(-0.3, 0.3, params[name].shape), dtype="float32")
+            )
 
 
 def tuned(net, x, recorded):
@@ -159,7 +172,9 @@ def tuned(net, x, recorded):
 def test_attributes_of_variables_count_in_module_alone():
     # As in MXNet 1.9.1 and 2.0.0b1: the rates are 1, and the initializer that is handed over fills all.
     weight = mx.sym.var("w_weight", init=mx.init.One(), lr_mult=3, wd_mult=0.5, shape=(2, 3))
-    out = mx.sym.FullyConnected(mx.sym.var("data"), weight, num_hidden=2, no_bias=True) * mx.sym.var("q", init="zeros")
+    out = mx.sym.FullyConnected(
+        mx.sym.var("data"), weight, num_hidden=2, no_bias=True
+    ) * mx.sym.var("q", init="zeros")
     net = mx.gluon.SymbolBlock(out, mx.sym.var("data"))
     net.initialize(mx.init.Constant(5))
     np.testing.assert_array_equal(net(mx.nd.ones((1, 3))).asnumpy(), [[75, 75]])

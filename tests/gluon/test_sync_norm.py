@@ -15,7 +15,12 @@ X = np.random.RandomState(0).randn(8, 3).astype("float32")
 def build(norm, devices):
     """Two normalizations, so that the second needs the first one's whole batch."""
     net = nn.HybridSequential()
-    net.add(nn.Dense(4, in_units=3), norm(in_channels=4), nn.Dense(2, in_units=4), norm(in_channels=2, epsilon=1e-2))
+    net.add(
+        nn.Dense(4, in_units=3),
+        norm(in_channels=4),
+        nn.Dense(2, in_units=4),
+        norm(in_channels=2, epsilon=1e-2),
+    )
     net.initialize(device=devices)
     numbers = np.random.RandomState(1)
     for p in net.collect_params().values():
@@ -62,7 +67,9 @@ def check(found):
 
 
 @pytest.mark.parametrize(
-    "numbers, one_by_one", [((0, 1), True), ((0, 1, 2, 3), False), ((0, 9), True)], ids=["two", "four", "a name"]
+    "numbers, one_by_one",
+    [((0, 1), True), ((0, 1, 2, 3), False), ((0, 9), True)],
+    ids=["two", "four", "a name"],
 )
 def test_several_devices_are_one_batch(numbers, one_by_one):
     check(trained(nn.SyncBatchNorm, [mx.cpu(k) for k in numbers], one_by_one))
@@ -103,7 +110,9 @@ def test_a_second_derivative_is_refused():
         slopes = autograd.grad(outs, parts, create_graph=True)
         again = [(g * g).sum() for g in slopes]
     assert np.isfinite(slopes[0].asnumpy()).all()
-    with pytest.raises(mx.MXNetError, match="SyncBatchNorm over several devices is differentiable once"):
+    with pytest.raises(
+        mx.MXNetError, match="SyncBatchNorm over several devices is differentiable once"
+    ):
         autograd.backward(again)
 
 
@@ -120,8 +129,12 @@ def test_a_part_that_is_missing_is_told_of():
         assert np.isfinite(out.asnumpy()).all()
         once = build(nn.SyncBatchNorm, devices)
         [once(first), once(second)]
-        for p, other in zip(net.collect_params().values(), once.collect_params().values(), strict=True):
-            np.testing.assert_array_equal(p.data(devices[0]).asnumpy(), other.data(devices[0]).asnumpy())
+        for p, other in zip(
+            net.collect_params().values(), once.collect_params().values(), strict=True
+        ):
+            np.testing.assert_array_equal(
+                p.data(devices[0]).asnumpy(), other.data(devices[0]).asnumpy()
+            )
         copied = copy.deepcopy(net)  # in the middle of a batch, too
         same(copied[1].gamma.data(devices[1]).asnumpy(), net[1].gamma.data(devices[1]).asnumpy())
     assert net(first).shape == (4, 2)  # in prediction each device is by itself

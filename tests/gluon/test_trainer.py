@@ -363,7 +363,9 @@ def test_two_names_train_as_one_device(hybrid, kvstore, update_on_kvstore):
 
 @pytest.mark.programs
 @pytest.mark.parametrize("hybrid", [False, True])
-@pytest.mark.parametrize("names", [NAMES, [mx.cpu(4), mx.cpu(8)], [mx.cpu(0), mx.cpu(4), mx.cpu(8), mx.cpu(12)]])
+@pytest.mark.parametrize(
+    "names", [NAMES, [mx.cpu(4), mx.cpu(8)], [mx.cpu(0), mx.cpu(4), mx.cpu(8), mx.cpu(12)]]
+)
 def test_names_of_one_device_compile_once(hybrid, names):
     """A step is a program for each part of the batch, one for the sums and one for each update: three are compiled."""
     forget()
@@ -385,7 +387,9 @@ def test_a_value_that_is_set_reaches_the_store():
     """MXNet makes the store anew: the next step starts from the new value, without momentum."""
     x = gluon.Parameter("x", shape=(3,))
     x.initialize(init="zeros", device=[mx.cpu(0), mx.cpu(1)])
-    trainer = gluon.Trainer([x], "sgd", {"learning_rate": 0.5, "momentum": 0.5}, update_on_kvstore=True)
+    trainer = gluon.Trainer(
+        [x], "sgd", {"learning_rate": 0.5, "momentum": 0.5}, update_on_kvstore=True
+    )
     for start in (0, 10):
         x.set_data(mx.np.full(3, start))
         for _ in range(2):

@@ -11,7 +11,15 @@ from mxjax import autograd, gluon, np
 from mxjax.gluon.model_zoo import transformers
 
 RECORDED = onp.load(Path(__file__).parents[1] / "data" / "torch_transformers.npz")
-VIT = {"image_size": 8, "patch_size": 4, "units": 8, "layers": 2, "heads": 2, "hidden": 12, "classes": 3}
+VIT = {
+    "image_size": 8,
+    "patch_size": 4,
+    "units": 8,
+    "layers": 2,
+    "heads": 2,
+    "hidden": 12,
+    "classes": 3,
+}
 BERT = {"words": 20, "units": 8, "layers": 2, "heads": 2, "hidden": 12, "length": 6}
 
 
@@ -60,7 +68,9 @@ def test_bert_gives_their_tokens(hybrid, prefix):
     net = transformers.BERT(**BERT).load_torch(arrays)
     if hybrid:
         net.hybridize()
-    words, kinds, lengths = (np.array(RECORDED[k], dtype="int32") for k in ("words", "kinds", "lengths"))
+    words, kinds, lengths = (
+        np.array(RECORDED[k], dtype="int32") for k in ("words", "kinds", "lengths")
+    )
     tokens, text = net(words, kinds, lengths)
     onp.testing.assert_allclose(text, RECORDED["hugging_face_bert:text"], rtol=1e-4, atol=1e-5)
     for row, length in enumerate(RECORDED["lengths"]):  # what does not count is nobody's
@@ -107,7 +117,11 @@ def test_they_train():
 
 
 def test_the_usual_sizes():
-    sizes = {"vit_b_16": 86_567_656, "vit_b_32": 88_224_232, "vit_l_16": 304_326_632}  # torchvision's num_params
+    sizes = {
+        "vit_b_16": 86_567_656,
+        "vit_b_32": 88_224_232,
+        "vit_l_16": 304_326_632,
+    }  # torchvision's num_params
     for name, count in sizes.items():
         params = getattr(transformers, name)().collect_params().values()
         assert sum(onp.prod(p.shape) for p in params) == count

@@ -26,7 +26,11 @@ BEGAN = time.monotonic()
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Without a card there is one test to skip, not hundreds."""
-    if not HERE and collection_path.name.startswith("test_") and collection_path.name != "test_there_is_one.py":
+    if (
+        not HERE
+        and collection_path.name.startswith("test_")
+        and collection_path.name != "test_there_is_one.py"
+    ):
         return True
     return None
 
@@ -48,7 +52,9 @@ def card() -> Iterator[Any]:
 
     if not HERE:
         if ASKED:
-            pytest.fail("there is no GPU: /dev/nvidia0 and one of JAX's plugins for CUDA are needed")
+            pytest.fail(
+                "there is no GPU: /dev/nvidia0 and one of JAX's plugins for CUDA are needed"
+            )
         pytest.skip("there is no GPU in this machine")
     device = mx.cpu(0) if STANDS_IN else mx.gpu(0)
     if not STANDS_IN:

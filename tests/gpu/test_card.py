@@ -26,7 +26,9 @@ def test_devices_are_not_mixed(real_card: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [3, BIG])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool"]
+)
 def test_copies_there_and_back(card: Any, dtype: str, size: int) -> None:
     numbers = np.random.RandomState(0).randint(0, 100, size)
     given = mx.np.array(numbers, device=mx.cpu()).astype(dtype)
@@ -75,11 +77,15 @@ def test_what_was_read_stays(card: Any, cold: str) -> None:
 def test_the_cpu_beside_the_card(card: Any) -> None:
     """What a user puts on the CPU stays there, with the programs of a CPU."""
     told: list[Any] = []
-    compile_listeners.append(lambda name, device, compiled, options: told.append((core.platform_of(device), options)))
+    compile_listeners.append(
+        lambda name, device, compiled, options: told.append((core.platform_of(device), options))
+    )
     try:
         for device in (mx.cpu(), card):
             net = gluon.nn.HybridSequential()
-            net.add(gluon.nn.Conv2D(4, 3), gluon.nn.BatchNorm(), gluon.nn.MaxPool2D(), gluon.nn.Dense(3))
+            net.add(
+                gluon.nn.Conv2D(4, 3), gluon.nn.BatchNorm(), gluon.nn.MaxPool2D(), gluon.nn.Dense(3)
+            )
             net.initialize(device=device)
             net.hybridize()
             net.optimize_for(mx.np.ones((2, 3, 8, 8), device=device))
@@ -111,4 +117,8 @@ def test_results_of_small_code_are_on_the_card_for_whoever_asks(card: Any) -> No
     """NumPy may have computed them: as JAX's arrays they lie where they say."""
     x = mx.np.ones(4) * 3 + 1
     assert x.device == card and x.jax.devices() == {card.jax_device}
-    assert mx.np.arange(3).jax.devices() == mx.np.random.uniform(size=3).jax.devices() == {card.jax_device}
+    assert (
+        mx.np.arange(3).jax.devices()
+        == mx.np.random.uniform(size=3).jax.devices()
+        == {card.jax_device}
+    )

@@ -142,8 +142,14 @@ def test_a_full_card_is_an_error_and_the_process_goes_on(real_card: Any, tmp_pat
     """In a process that may use a twentieth of the card, for others are on it."""
     script = tmp_path / "full.py"
     script.write_text(textwrap.dedent(FULL))
-    env = {**os.environ, "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.05", "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120)
+    env = {
+        **os.environ,
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.05",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and "went on" in done.stdout, done.stdout + done.stderr[-3000:]
 
 

@@ -27,11 +27,17 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("hybridize", [False, True])
-def test_kernels_bear_the_names_of_operators_and_blocks(card: Any, tmp_path: Path, hybridize: bool) -> None:
+def test_kernels_bear_the_names_of_operators_and_blocks(
+    card: Any, tmp_path: Path, hybridize: bool
+) -> None:
     mx.config.set({"engine.cold": "compile"})
     net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Conv2D(16, 3, in_channels=3), gluon.nn.BatchNorm(in_channels=16), gluon.nn.MaxPool2D(),
-            gluon.nn.Dense(10, in_units=16 * 49))
+    net.add(
+        gluon.nn.Conv2D(16, 3, in_channels=3),
+        gluon.nn.BatchNorm(in_channels=16),
+        gluon.nn.MaxPool2D(),
+        gluon.nn.Dense(10, in_units=16 * 49),
+    )
     net.initialize(mx.init.Xavier())
     if hybridize:
         net.hybridize()
@@ -49,7 +55,9 @@ def test_kernels_bear_the_names_of_operators_and_blocks(card: Any, tmp_path: Pat
         step()
     mx.waitall()
     path = tmp_path / "trace.json"
-    profiler.set_config(profile_all=True, aggregate_stats=True, continuous_dump=False, filename=str(path))
+    profiler.set_config(
+        profile_all=True, aggregate_stats=True, continuous_dump=False, filename=str(path)
+    )
     profiler.set_state("run")
     for _ in range(4):
         step()
@@ -60,9 +68,13 @@ def test_kernels_bear_the_names_of_operators_and_blocks(card: Any, tmp_path: Pat
     events = json.loads(path.read_text())["traceEvents"]
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     kernels = [e for e in events if e.get("cat") == "operator"]
-    assert {processes[e["pid"]] for e in kernels} == {"cpu/0" if card.device_type == "cpu" else "gpu/0"}
+    assert {processes[e["pid"]] for e in kernels} == {
+        "cpu/0" if card.device_type == "cpu" else "gpu/0"
+    }
     names = {e["name"] for e in kernels} | {n for e in kernels for n in e["args"].get("mx_ops", ())}
-    assert any("Convolution" in n for n in names) and any("FullyConnected" in n for n in names), names
+    assert any("Convolution" in n for n in names) and any("FullyConnected" in n for n in names), (
+        names
+    )
     assert any(n.startswith("_backward_") for n in names), names
     shares = profiler.attribution()
     assert sum(shares.values()) == pytest.approx(1) and shares["none"] < 0.1, shares

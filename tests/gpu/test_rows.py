@@ -67,7 +67,9 @@ class Sample:
             x.attach_grad()
         with mx.autograd.record():
             self.outs = run(self.op, self.xs, self.case.attrs)
-            followed = [o for o in self.outs if np.dtype(o.dtype).kind not in "iub"] if moving else []
+            followed = (
+                [o for o in self.outs if np.dtype(o.dtype).kind not in "iub"] if moving else []
+            )
         if followed:
             mx.autograd.backward(followed, [self._head(o) for o in followed])
             self.grads = [x.grad for x in moving]
@@ -109,13 +111,17 @@ def differences(got: Sample, want: Sample, dtype: str) -> str | None:
             return f"{what}: {a.dtype}{a.shape} for {b.dtype}{b.shape}"
         if a.dtype.kind in "iub":
             apart = np.abs(a.astype("int64") - b.astype("int64")).max(initial=0)
-            if apart > (dtype != "float32"):  # a number in 16 bits may come to the other side of a half
+            if apart > (
+                dtype != "float32"
+            ):  # a number in 16 bits may come to the other side of a half
                 return f"{what}: {a.ravel()[:6].tolist()} for {b.ravel()[:6].tolist()}"
             continue
         wide = "complex128" if a.dtype.kind == "c" else "float64"
         a, b = a.astype(wide), b.astype(wide)
         finite = np.isfinite(b)
-        if not np.array_equal(np.isfinite(a), finite) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        if not np.array_equal(np.isfinite(a), finite) or not np.array_equal(
+            a[~finite], b[~finite], equal_nan=True
+        ):
             return f"{what}: {a.ravel()[:6].tolist()} for {b.ravel()[:6].tolist()}"
         size = max(1.0, float(np.abs(b[finite]).max(initial=0)))
         worst = float(np.abs(a[finite] - b[finite]).max(initial=0)) / size
@@ -140,5 +146,7 @@ def on_card(names: list[str], dtype: str, device: Any) -> list[Sample]:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_agrees_with_the_cpu(card: Any, names: list[str], dtype: str) -> None:
     ours, theirs = on_card(names, dtype, card), samples(names, dtype, mx.cpu(0))
-    wrong = [found for a, b in zip(ours, theirs, strict=True) if (found := differences(a, b, dtype))]
+    wrong = [
+        found for a, b in zip(ours, theirs, strict=True) if (found := differences(a, b, dtype))
+    ]
     assert not wrong, "\n".join(wrong)

@@ -57,8 +57,14 @@ def test_large_code_is_not_fetched(real_card: Any) -> None:
 
 
 @pytest.mark.parametrize("layer", ["products", "convolutions"])
-def test_products_are_compiled_quickly_at_first_and_convolutions_never(real_card: Any, layer: str) -> None:
-    net = gluon.nn.Dense(128, in_units=1024) if layer == "products" else gluon.nn.Conv2D(8, 3, in_channels=3)
+def test_products_are_compiled_quickly_at_first_and_convolutions_never(
+    real_card: Any, layer: str
+) -> None:
+    net = (
+        gluon.nn.Dense(128, in_units=1024)
+        if layer == "products"
+        else gluon.nn.Conv2D(8, 3, in_channels=3)
+    )
     net.initialize()
     net.hybridize()
     x = mx.np.ones((4096, 1024) if layer == "products" else (64, 3, 64, 64))

@@ -48,7 +48,9 @@ NETWORKS: dict[str, tuple[Callable[[], Any], np.ndarray, np.ndarray]] = {
 }
 
 
-def losses(name: str, device: Any, hybridize: bool, optimizer: str = "sgd", dtype: str = "float32") -> list[float]:
+def losses(
+    name: str, device: Any, hybridize: bool, optimizer: str = "sgd", dtype: str = "float32"
+) -> list[float]:
     make, x, y = NETWORKS[name]
     with device:
         mx.random.seed(7)
@@ -59,10 +61,19 @@ def losses(name: str, device: Any, hybridize: bool, optimizer: str = "sgd", dtyp
             net.cast(dtype)
         if hybridize:
             net.hybridize(static_alloc=True, static_shape=True)
-        rates = {"learning_rate": 0.05, "momentum": 0.9} if optimizer == "sgd" else {"learning_rate": 0.01}
-        trainer = gluon.Trainer(net.collect_params(), optimizer, {**rates, "multi_precision": dtype != "float32"})
+        rates = (
+            {"learning_rate": 0.05, "momentum": 0.9}
+            if optimizer == "sgd"
+            else {"learning_rate": 0.01}
+        )
+        trainer = gluon.Trainer(
+            net.collect_params(), optimizer, {**rates, "multi_precision": dtype != "float32"}
+        )
         loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-        data, label = mx.np.array(x).astype(dtype if name == "images" else "float32"), mx.np.array(y)
+        data, label = (
+            mx.np.array(x).astype(dtype if name == "images" else "float32"),
+            mx.np.array(y),
+        )
         found = []
         for _ in range(STEPS):
             with autograd.record():
@@ -76,7 +87,9 @@ def losses(name: str, device: Any, hybridize: bool, optimizer: str = "sgd", dtyp
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_imperative_and_hybridized_give_the_losses_of_the_cpu(card: Any, name: str, optimizer: str) -> None:
+def test_imperative_and_hybridized_give_the_losses_of_the_cpu(
+    card: Any, name: str, optimizer: str
+) -> None:
     with mx.config.scope(precision_matmul="highest"):
         imperative, hybridized = (losses(name, card, h, optimizer) for h in (False, True))
     with mx.config.scope(engine_cold="interpret"):
@@ -112,7 +125,9 @@ def test_mixed_precision(card: Any, dtype: str, hybridize: bool) -> None:
         net.initialize(mx.init.Xavier())
         if hybridize:
             net.hybridize()
-        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
+        trainer = gluon.Trainer(
+            net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9}
+        )
         amp.init_trainer(trainer)
         scaler = trainer._amp_loss_scaler  # of 65536 the first steps overflow, and are left out
         scaler.load_state_dict({**scaler.state_dict(), "scale": 128.0, "next": 128.0})
@@ -136,7 +151,9 @@ def symbol() -> Any:
     conv = mx.sym.Convolution(data, num_filter=8, kernel=(3, 3), name="conv")
     norm = mx.sym.relu(mx.sym.BatchNorm(conv, name="norm"))
     pool = mx.sym.Pooling(norm, kernel=(2, 2), stride=(2, 2), pool_type="max")
-    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(pool, num_hidden=4, name="fc"), name="softmax")
+    return mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(pool, num_hidden=4, name="fc"), name="softmax"
+    )
 
 
 def test_module(card: Any, tmp_path: Path) -> None:
@@ -145,7 +162,9 @@ def test_module(card: Any, tmp_path: Path) -> None:
         module = mx.mod.Module(symbol(), context=device)
         data = mx.io.NDArrayIter(IMAGES, LABELS, batch_size=4, label_name="softmax_label")
         rates = {"learning_rate": 0.1}
-        module.fit(data, num_epoch=2, initializer=mx.init.Xavier(), optimizer_params=rates, kvstore=None)
+        module.fit(
+            data, num_epoch=2, initializer=mx.init.Xavier(), optimizer_params=rates, kvstore=None
+        )
         args, aux = module.get_params()
         assert module.get_outputs()[0].context == device
         return {n: a.asnumpy() for n, a in {**args, **aux}.items()}, module
@@ -167,13 +186,18 @@ def test_executors(card: Any) -> None:
     net = mx.sym.tanh(mx.sym.dot(x, w))
     numbers = {"x": RNG.randn(3, 4).astype("float32"), "w": RNG.randn(4, 2).astype("float32")}
     with mx.config.scope(precision_matmul="highest"):
-        bound = net.bind(card, {n: mx.nd.array(a) for n, a in numbers.items()},
-                         args_grad={n: mx.nd.zeros(a.shape) for n, a in numbers.items()})
+        bound = net.bind(
+            card,
+            {n: mx.nd.array(a) for n, a in numbers.items()},
+            args_grad={n: mx.nd.zeros(a.shape) for n, a in numbers.items()},
+        )
         (out,) = bound.forward(is_train=True)
         bound.backward(mx.nd.ones((3, 2)))
     want = np.tanh(numbers["x"] @ numbers["w"])
     np.testing.assert_allclose(out.asnumpy(), want, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(bound.grad_dict["w"].asnumpy(), numbers["x"].T @ (1 - want**2), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        bound.grad_dict["w"].asnumpy(), numbers["x"].T @ (1 - want**2), rtol=1e-4, atol=1e-5
+    )
     assert out.context == bound.grad_dict["w"].context == card
 
 
@@ -204,7 +228,9 @@ def test_parameters_and_states_travel_by_files(card: Any, tmp_path: Path) -> Non
     arrays = {"a": mx.nd.ones((2,)), "b": mx.nd.arange(3)}
     mx.nd.save(str(tmp_path / "some.nd"), arrays)
     read = mx.nd.load(str(tmp_path / "some.nd"))
-    assert read["b"].asnumpy().tolist() == [0, 1, 2] and read["b"].as_in_context(card).context == card
+    assert (
+        read["b"].asnumpy().tolist() == [0, 1, 2] and read["b"].as_in_context(card).context == card
+    )
     net.reset_device(mx.cpu())
     assert net.weight.data().device == mx.cpu()
 
@@ -230,8 +256,9 @@ def test_quantized_inference(card: Any) -> None:
     net.initialize(mx.init.Xavier())
     x = mx.np.array(IMAGES)
     want = net(x).asnumpy()
-    made = mx.contrib.quantization.quantize_net(net, calib_data=gluon.data.DataLoader(x, 4), calib_mode="naive",
-                                                device=card)
+    made = mx.contrib.quantization.quantize_net(
+        net, calib_data=gluon.data.DataLoader(x, 4), calib_mode="naive", device=card
+    )
     got = made(x)
     assert got.device == card
     assert np.abs(got.asnumpy() - want).max() < 0.1 * np.abs(want).max()

@@ -79,8 +79,12 @@ def test_two_processes_on_one_card(card: Any, tmp_path: Path, processes: int) ->
     script.write_text(textwrap.dedent(DISTRIBUTED))
     kind = "cpu" if card.device_type == "cpu" else "gpu"
     kept = {k: v for k, v in os.environ.items() if not k.startswith("DMLC_")}
-    env = {**kept, "PYTHONPATH": str(ROOT), "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-           "JAX_PLATFORMS": "cpu" if kind == "cpu" else "cuda,cpu"}
+    env = {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "JAX_PLATFORMS": "cpu" if kind == "cpu" else "cuda,cpu",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "mxjax.launch", "-n", str(processes), "--heartbeat", "120", str(script), kind],
         env=env, capture_output=True, text=True, timeout=200,
@@ -107,14 +111,22 @@ def test_sparse_arrays(card: Any) -> None:
     assert net.weight.grad().stype == "row_sparse" or net.weight.grad().shape == (1000, 4)
     trainer.step(1)
     weight = net.weight.data().asnumpy()
-    assert weight[3].tolist() == [-1.0] * 4 and weight[7].tolist() == [0.0] * 4 and weight[0].tolist() == [1.0] * 4
+    assert (
+        weight[3].tolist() == [-1.0] * 4
+        and weight[7].tolist() == [0.0] * 4
+        and weight[0].tolist() == [1.0] * 4
+    )
 
 
 def test_a_seed_gives_the_same_numbers_everywhere(card: Any) -> None:
     def drawn(device: Any, **settings: Any) -> list[np.ndarray]:
         with device, mx.config.scope(**settings):
             mx.random.seed(11)
-            small = [mx.np.random.uniform(size=7), mx.np.random.normal(size=(3, 4)), mx.np.random.randint(0, 9, size=5)]
+            small = [
+                mx.np.random.uniform(size=7),
+                mx.np.random.normal(size=(3, 4)),
+                mx.np.random.randint(0, 9, size=5),
+            ]
             large = mx.np.random.normal(size=(1000, 300))
             net = gluon.nn.Dropout(0.5)
             net.hybridize()
@@ -123,7 +135,11 @@ def test_a_seed_gives_the_same_numbers_everywhere(card: Any) -> None:
             return [a.asnumpy() for a in (*small, large, dropped, mx.np.random.permutation(20))]
 
     want = drawn(mx.cpu())
-    for device, how in ((card, {}), (card, {"engine_cold": "compile"}), (mx.cpu(), {"engine_cold": "compile"})):
+    for device, how in (
+        (card, {}),
+        (card, {"engine_cold": "compile"}),
+        (mx.cpu(), {"engine_cold": "compile"}),
+    ):
         for a, b in zip(drawn(device, **how), want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -154,7 +170,9 @@ class Squared(mx.operator.CustomOp):
         assert in_data[0].context.device_type in ("gpu", "cpu")
         self.assign(out_data[0], req[0], in_data[0] * in_data[0])
 
-    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+    def backward(
+        self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
+    ) -> None:
         self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0])
 
 
@@ -241,7 +259,11 @@ def test_ctrl_c_while_the_card_works(card: Any) -> None:
 
 
 def test_a_mesh_of_one_card(card: Any) -> None:
-    mesh = mx.mesh(data=1, devices=[card]) if "devices" in mx.mesh.__code__.co_varnames else mx.mesh("data=1")
+    mesh = (
+        mx.mesh(data=1, devices=[card])
+        if "devices" in mx.mesh.__code__.co_varnames
+        else mx.mesh("data=1")
+    )
     net = gluon.nn.Dense(3, in_units=4)
     net.initialize()
     net.shard(mesh, None)

@@ -53,7 +53,9 @@ def test_the_order_of_work():
 
 
 def test_turns_of_loops():
-    program = _instructions(lambda x: jax.lax.fori_loop(0, 7, lambda k, y: y @ x, x), jnp.ones((8, 8)))
+    program = _instructions(
+        lambda x: jax.lax.fori_loop(0, 7, lambda k, y: y @ x, x), jnp.ones((8, 8))
+    )
     assert {i.turns for i in program.instructions.values() if i.opcode == "while"} == {7}
     assert {i.turns for i in program.instructions.values() if i.opcode != "while"} == {1}
 

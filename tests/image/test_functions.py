@@ -31,7 +31,12 @@ def pixels():
 
 def test_imdecode(pixels):
     data = encoded(pixels)
-    for given in (data, bytearray(data), np.frombuffer(data, np.uint8), mx.nd.array(list(data), dtype="uint8")):
+    for given in (
+        data,
+        bytearray(data),
+        np.frombuffer(data, np.uint8),
+        mx.nd.array(list(data), dtype="uint8"),
+    ):
         found = mx.image.imdecode(given)
         assert isinstance(found, mx.nd.NDArray)
         np.testing.assert_array_equal(found.asnumpy(), pixels)
@@ -73,12 +78,16 @@ def test_a_jpeg_has_the_pixels_that_pillow_reads(mode, more):
     np.testing.assert_array_equal(codec.decode(file.getvalue()), colour)
     np.testing.assert_array_equal(codec.decode(file.getvalue(), to_rgb=False), colour[..., ::-1])
     held = np.zeros(3 * 37 * 45, np.uint8)
-    np.testing.assert_array_equal(codec.decode(file.getvalue(), memory=lambda size: held[:size]), colour)
+    np.testing.assert_array_equal(
+        codec.decode(file.getvalue(), memory=lambda size: held[:size]), colour
+    )
     as_it_is = codec.decode(file.getvalue(), -1)
     np.testing.assert_array_equal(as_it_is, colour if mode == "RGB" else colour[..., :1])
     gray = Image.open(file)
     gray.draft("L", gray.size)
-    np.testing.assert_array_equal(codec.decode(file.getvalue(), 0)[..., 0], np.asarray(gray.convert("L")))
+    np.testing.assert_array_equal(
+        codec.decode(file.getvalue(), 0)[..., 0], np.asarray(gray.convert("L"))
+    )
 
 
 def test_messages_say_what_arrived():
@@ -95,7 +104,9 @@ def test_a_truncated_jpeg_is_refused():
             codec.decode(whole[:length])
 
 
-@pytest.mark.parametrize("data", [b"", b"clearly no picture", b"\x89PNG\r\n\x1a\n" + bytes(40), "half"])
+@pytest.mark.parametrize(
+    "data", [b"", b"clearly no picture", b"\x89PNG\r\n\x1a\n" + bytes(40), "half"]
+)
 def test_what_is_no_picture_is_refused(tmp_path, pixels, data):
     data = encoded(pixels, "JPEG")[:-40] if data == "half" else data
     with pytest.raises(FormatError):
@@ -107,7 +118,9 @@ def test_what_is_no_picture_is_refused(tmp_path, pixels, data):
 
 def test_imread():
     expected = np.load(DATA / "imgs.expected.npz")
-    np.testing.assert_array_equal(mx.image.imread(str(DATA / "img1.png")).asnumpy(), expected["img1"])
+    np.testing.assert_array_equal(
+        mx.image.imread(str(DATA / "img1.png")).asnumpy(), expected["img1"]
+    )
     with pytest.raises(MXNetError, match="nowhere"):
         mx.image.imread("/nowhere/at/all.jpg")
     with pytest.raises(ValueError, match="imread"):
@@ -126,9 +139,16 @@ def test_sizes():
     out, (x, y, w, h) = mx.image.random_crop(tall, (40, 40))
     assert out.shape == (40, 40, 3) and (w, h) == (20, 20) and x == 0 and 0 <= y <= 20
     for _ in range(20):
-        out, (x, y, w, h) = mx.image.random_size_crop(np.zeros((40, 50, 3)), (8, 9), (0.1, 0.5), (0.5, 2.0))
+        out, (x, y, w, h) = mx.image.random_size_crop(
+            np.zeros((40, 50, 3)), (8, 9), (0.1, 0.5), (0.5, 2.0)
+        )
         assert out.shape == (9, 8, 3)
-        assert 0 <= x <= 50 - w and 0 <= y <= 40 - h and 0.08 < w * h / 2000 < 0.55 and 0.4 < w / h < 2.5
+        assert (
+            0 <= x <= 50 - w
+            and 0 <= y <= 40 - h
+            and 0.08 < w * h / 2000 < 0.55
+            and 0.4 < w / h < 2.5
+        )
 
 
 @pytest.mark.parametrize("interp", range(5))
@@ -136,7 +156,9 @@ def test_host_and_operator_resize_alike(pixels, interp):
     for size in ((4, 3), (13, 11)):
         here = mx.image.imresize(pixels, *size, interp=interp)
         assert isinstance(here, np.ndarray) and here.dtype == np.uint8
-        there = mx.nd.image.resize(mx.nd.array(pixels, dtype="uint8"), size=size, interp=interp).asnumpy()
+        there = mx.nd.image.resize(
+            mx.nd.array(pixels, dtype="uint8"), size=size, interp=interp
+        ).asnumpy()
         assert np.abs(here.astype(int) - there).max() <= 1
         again = mx.image.imresize(mx.nd.array(pixels, dtype="uint8"), *size, interp=interp)
         np.testing.assert_array_equal(again.asnumpy(), here)
@@ -162,12 +184,15 @@ def test_choice_of_interpolation(pixels):
 
 
 @pytest.mark.parametrize(
-    ("kind", "row"), [(0, "99abcd99"), (1, "aaabcddd"), (2, "baabcddc"), (3, "cdabcdab"), (4, "cbabcdcb")]
+    ("kind", "row"),
+    [(0, "99abcd99"), (1, "aaabcddd"), (2, "baabcddc"), (3, "cdabcdab"), (4, "cbabcdcb")],
 )
 def test_borders(kind, row):
     """The rows of OpenCV's documentation of its border types."""
     letters = np.frombuffer(b"abcd", np.uint8).reshape(1, 4, 1)
-    found = mx.image.copyMakeBorder(mx.nd.array(letters, dtype="uint8"), 0, 0, 2, 2, type=kind, values=[ord("9")])
+    found = mx.image.copyMakeBorder(
+        mx.nd.array(letters, dtype="uint8"), 0, 0, 2, 2, type=kind, values=[ord("9")]
+    )
     assert found.asnumpy().tobytes().decode() == row
 
 
@@ -175,7 +200,9 @@ def test_imrotate():
     ramp = np.linspace(0, 0.5, 30)[:, None, None] + np.linspace(0, 0.5, 60)[None, :, None]
     image = mx.nd.array(ramp.transpose(2, 0, 1))
     turned = mx.image.imrotate(image, 6).asnumpy().transpose(1, 2, 0)
-    wanted = scipy.ndimage.rotate(ramp, 6, axes=(1, 0), reshape=False, order=1, mode="constant", prefilter=False)
+    wanted = scipy.ndimage.rotate(
+        ramp, 6, axes=(1, 0), reshape=False, order=1, mode="constant", prefilter=False
+    )
     np.testing.assert_allclose(turned[10:20, 20:40], wanted[10:20, 20:40], rtol=1e-4)
     both = mx.image.imrotate(mx.nd.stack(image, image), mx.nd.array([6, 0])).asnumpy()
     np.testing.assert_allclose(both[0].transpose(1, 2, 0), turned, rtol=1e-6)

@@ -30,7 +30,9 @@ def folder(tmp_path_factory):
         Image.fromarray(np.full((20 + n, 24, 3), 10 * n, np.uint8)).save(path / f"{n}.png")
     with mx.recordio.MXIndexedRecordIO(path / "a.idx", path / "a.rec", "w") as writer:
         for n in range(7):
-            writer.write_idx(n, mx.recordio.pack((0, float(n), n, 0), (path / f"{n}.png").read_bytes()))
+            writer.write_idx(
+                n, mx.recordio.pack((0, float(n), n, 0), (path / f"{n}.png").read_bytes())
+            )
     return path
 
 
@@ -89,7 +91,10 @@ def test_augmenters_say_what_they_are():
     [
         ("pad", [[[0, 1, 2], [3, 4, 5], [6, 0, 1]]] * 2),
         ("discard", [[[0, 1, 2], [3, 4, 5]]] * 2),
-        ("roll_over", [[[0, 1, 2], [3, 4, 5]], [[6, 0, 1], [2, 3, 4]], [[5, 6, 0], [1, 2, 3], [4, 5, 6]]]),
+        (
+            "roll_over",
+            [[[0, 1, 2], [3, 4, 5]], [[6, 0, 1], [2, 3, 4]], [[5, 6, 0], [1, 2, 3], [4, 5, 6]]],
+        ),
     ],
 )
 @pytest.mark.parametrize("source", ["imglist", "path_imglist", "record", "record with index"])
@@ -99,10 +104,15 @@ def test_last_batches(folder, tmp_path, handle, epochs, source):
         "imglist": {"imglist": files(folder), "path_root": str(folder)},
         "path_imglist": {"path_imglist": str(tmp_path / "a.lst"), "path_root": str(folder)},
         "record": {"path_imgrec": str(folder / "a.rec")},
-        "record with index": {"path_imgrec": str(folder / "a.rec"), "path_imgidx": str(folder / "a.idx")},
+        "record with index": {
+            "path_imgrec": str(folder / "a.rec"),
+            "path_imgidx": str(folder / "a.idx"),
+        },
     }[source]
     it = mx.image.ImageIter(3, (3, 8, 8), last_batch_handle=handle, **given)
-    assert it.provide_data == [("data", (3, 3, 8, 8))] and it.provide_label == [("softmax_label", (3,))]
+    assert it.provide_data == [("data", (3, 3, 8, 8))] and it.provide_label == [
+        ("softmax_label", (3,))
+    ]
     for epoch in epochs:
         found = [(values(batch), batch.label[0].asnumpy().tolist()) for batch in it]
         assert found == [(each, each) for each in epoch]
@@ -132,7 +142,9 @@ def test_augmenters_of_the_user_get_arrays_of_mxjax(folder):
             return src / 2
 
     augmenters = [mx.image.ForceResizeAug((8, 8)), mx.image.CastAug(), Half()]
-    it = mx.image.ImageIter(2, (3, 8, 8), imglist=files(folder), path_root=str(folder), aug_list=augmenters)
+    it = mx.image.ImageIter(
+        2, (3, 8, 8), imglist=files(folder), path_root=str(folder), aug_list=augmenters
+    )
     assert values(next(it)) == [0, 0.5]
 
 
@@ -140,13 +152,17 @@ def test_a_broken_picture_is_named(folder, tmp_path):
     good = (folder / "3.png").read_bytes()
     (tmp_path / "good.png").write_bytes(good)
     (tmp_path / "bad.png").write_bytes(good[:-20])
-    it = mx.image.ImageIter(1, (3, 8, 8), imglist=[[0, "good.png"], [0, "bad.png"]], path_root=str(tmp_path))
+    it = mx.image.ImageIter(
+        1, (3, 8, 8), imglist=[[0, "good.png"], [0, "bad.png"]], path_root=str(tmp_path)
+    )
     next(it)
     with pytest.raises(FormatError, match=r"bad\.png"):
         next(it)
     (tmp_path / "bad.lst").write_text("1\t2\tx.png\n1 2 x.png\n")
     with pytest.raises(FormatError, match="line 2"):
-        mx.image.ImageIter(1, (3, 8, 8), path_imglist=str(tmp_path / "bad.lst"), path_root=str(tmp_path))
+        mx.image.ImageIter(
+            1, (3, 8, 8), path_imglist=str(tmp_path / "bad.lst"), path_root=str(tmp_path)
+        )
 
 
 def test_boxes_follow_the_picture():
@@ -164,7 +180,9 @@ def test_boxes_follow_the_picture():
             seen.add(out.shape[:2])
             ys, xs = np.nonzero(out[..., 0] == 255)
             size = np.array([out.shape[1], out.shape[0]] * 2)
-            np.testing.assert_allclose(box[1:] * size, [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1], atol=1e-6)
+            np.testing.assert_allclose(
+                box[1:] * size, [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1], atol=1e-6
+            )
     assert len(seen) > 5
     assert label.tolist() == [[1, 0.25, 0.25, 0.75, 0.75]]
 
@@ -178,14 +196,18 @@ def test_image_det_iter(folder):
     batches = [each.label[0].asnumpy() for each in it]
     assert batches[0][0].tolist() == [BOX[2:], [-1] * 5]
     assert batches[1][0].tolist() == [BOX[2:], [2, 0, 0, 0.5, 0.5]]
-    other = mx.image.ImageDetIter(3, (3, 16, 16), imglist=files(folder, lambda n: BOX), path_root=str(folder))
+    other = mx.image.ImageDetIter(
+        3, (3, 16, 16), imglist=files(folder, lambda n: BOX), path_root=str(folder)
+    )
     assert it.sync_label_shape(other) is other
     assert other.provide_label == [("label", (3, 2, 5))]
     assert next(other).label[0].shape == (3, 2, 5)
     with pytest.raises(ValueError, match="reduce"):
         other.reshape(label_shape=(1, 5))
     with pytest.raises(FormatError, match=r"0\.png"):
-        mx.image.ImageDetIter(3, (3, 16, 16), imglist=files(folder, lambda n: BOX[:-1]), path_root=str(folder))
+        mx.image.ImageDetIter(
+            3, (3, 16, 16), imglist=files(folder, lambda n: BOX[:-1]), path_root=str(folder)
+        )
     varied = mx.image.ImageDetIter(
         3, (3, 16, 16), imglist=files(folder, label), path_root=str(folder), rand_crop=0.5, rand_pad=0.5, hue=0.1,
         rand_gray=0.1, rand_mirror=True, mean=True, std=True, brightness=0.1, contrast=0.1, saturation=0.1,
@@ -193,7 +215,10 @@ def test_image_det_iter(folder):
     )  # fmt: skip
     for batch in varied:
         boxes = batch.label[0].asnumpy()
-        assert batch.data[0].shape == (3, 3, 16, 16) and ((boxes >= 0) & (boxes <= 2) | (boxes == -1)).all()
+        assert (
+            batch.data[0].shape == (3, 3, 16, 16)
+            and ((boxes >= 0) & (boxes <= 2) | (boxes == -1)).all()
+        )
 
 
 def test_a_wrong_root_is_named(folder):
@@ -203,5 +228,7 @@ def test_a_wrong_root_is_named(folder):
 
 
 def test_pictures_without_boxes_are_told_from_those_with(folder):
-    with pytest.raises(FormatError, match="Label shape is invalid.*ImageIter reads records of one label"):
+    with pytest.raises(
+        FormatError, match="Label shape is invalid.*ImageIter reads records of one label"
+    ):
         mx.image.ImageDetIter(1, (3, 4, 4), imglist=files(folder), path_root=str(folder))

@@ -51,8 +51,12 @@ def test_csv(tmp_path):
     next(it)
     it.reset()
     assert it.next().data[0].asnumpy()[0, 0] == 0
-    short = mx.io.CSVIter(data_csv=str(tmp_path / "a.csv"), data_shape=(2, 2), batch_size=2, round_batch=False)
-    assert [(each[0].shape, each[2]) for each in batches(short)] == [((2, 2, 2), pad) for pad in (0, 0, 1)]
+    short = mx.io.CSVIter(
+        data_csv=str(tmp_path / "a.csv"), data_shape=(2, 2), batch_size=2, round_batch=False
+    )
+    assert [(each[0].shape, each[2]) for each in batches(short)] == [
+        ((2, 2, 2), pad) for pad in (0, 0, 1)
+    ]
     (tmp_path / "bad.csv").write_text("1,2\n3,x\n")
     with pytest.raises(FormatError, match="line 2"):
         mx.io.CSVIter(data_csv=str(tmp_path / "bad.csv"), data_shape=(2,), batch_size=1)
@@ -151,11 +155,15 @@ def test_boxes(tmp_path):
     with recordio.MXRecordIO(path, "w") as writer:
         for n in range(3):
             label = [2, 5, *[n, 0.1, 0.2, 0.6, 0.7] * (n + 1)]
-            writer.write(recordio.pack_img((0, label, n, 0), np.full((6, 8, 3), n, np.uint8), 9, ".png"))
+            writer.write(
+                recordio.pack_img((0, label, n, 0), np.full((6, 8, 3), n, np.uint8), 9, ".png")
+            )
     it = records(path, (3, 4, 4), kind="ImageDetRecordIter")
     assert it.provide_label[0].shape == (2, 21)
     (_, label, _), _ = batches(it)
-    np.testing.assert_allclose(label[0], [3, 4, 4, 7, 2, 5, 0, 0.1, 0.2, 0.6, 0.7, *[-1] * 10], rtol=1e-6)
+    np.testing.assert_allclose(
+        label[0], [3, 4, 4, 7, 2, 5, 0, 0.1, 0.2, 0.6, 0.7, *[-1] * 10], rtol=1e-6
+    )
 
 
 def damaged(images, tmp_path):
@@ -205,12 +213,19 @@ def test_pieces_of_a_file_are_mixed(tmp_path):
         for n in range(40):
             picture = recordio.pack_img((0, n, n, 0), np.full((2, 2, 3), n, np.uint8), 9, ".png")
             writer.write(picture + bytes(100_000 - len(picture)))  # a PNG's reader stops at its end
-    order = [label for row in labels(records(path, size=4, shuffle_chunk_size=1, round_batch=False)) for label in row]
+    order = [
+        label
+        for row in labels(records(path, size=4, shuffle_chunk_size=1, round_batch=False))
+        for label in row
+    ]
     steps = np.diff(order)
     assert sorted(order) == list(range(40)) and order != sorted(order)
-    assert 2 <= (steps != 1).sum() < 8  # 4 MB in pieces of less than 1 MB: within each the order is kept
+    assert (
+        2 <= (steps != 1).sum() < 8
+    )  # 4 MB in pieces of less than 1 MB: within each the order is kept
     one, other = (
-        labels(records(path, size=4, shuffle_chunk_size=1, shuffle=True, shuffle_chunk_seed=seed)) for seed in (3, 4)
+        labels(records(path, size=4, shuffle_chunk_size=1, shuffle=True, shuffle_chunk_seed=seed))
+        for seed in (3, 4)
     )
     assert one != other and sorted(sum(one, [])) == list(range(40))
     spread = np.abs(np.diff(sum(one, [])))
@@ -232,7 +247,9 @@ def test_hls_against_colorsys():
     pixels = rng.integers(0, 256, (20, 20, 3), np.uint8)
     pixels[0, :4] = [[0, 0, 0], [255, 255, 255], [255, 0, 0], [7, 7, 7]]
     hls = augment._to_hls(pixels).astype(float)
-    expected = np.array([colorsys.rgb_to_hls(*(each / 255)) for each in pixels.reshape(-1, 3)]).reshape(20, 20, 3)
+    expected = np.array(
+        [colorsys.rgb_to_hls(*(each / 255)) for each in pixels.reshape(-1, 3)]
+    ).reshape(20, 20, 3)
     difference = np.abs(hls - expected * [180, 255, 255])
     difference[..., 0] = np.minimum(difference[..., 0], 180 - difference[..., 0])
     assert difference.max() <= 1

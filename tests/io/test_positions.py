@@ -18,20 +18,28 @@ def folder(tmp_path_factory):
     """Seven pictures of one colour each as records, the fifth one damaged; rows of numbers; digits."""
     found = tmp_path_factory.mktemp("positions")
     for name in ("whole", "damaged"):
-        with recordio.MXIndexedRecordIO(str(found / f"{name}.idx"), str(found / f"{name}.rec"), "w") as writer:
+        with recordio.MXIndexedRecordIO(
+            str(found / f"{name}.idx"), str(found / f"{name}.rec"), "w"
+        ) as writer:
             for n in range(7):
-                picture = recordio.pack_img((0, float(n), n, 0), np.full((6, 8, 3), 10 * n, np.uint8), 9, ".png")
+                picture = recordio.pack_img(
+                    (0, float(n), n, 0), np.full((6, 8, 3), 10 * n, np.uint8), 9, ".png"
+                )
                 writer.write_idx(n, picture[:40] if (name, n) == ("damaged", 4) else picture)
     np.savetxt(found / "rows.csv", np.arange(14).reshape(7, 2), delimiter=",")
     (found / "rows.svm").write_text("".join(f"{n} 0:{n} 2:1\n" for n in range(7)))
-    (found / "images").write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2, *range(14)]))
+    (found / "images").write_bytes(
+        bytes([0, 0, 8, 3, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2, *range(14)])
+    )
     (found / "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 7, *range(7)]))
     return found
 
 
 def records(folder, name="whole", **more):
     more = {"rand_crop": True, "rand_mirror": True, "seed": 5, "preprocess_threads": 2, **more}
-    return mx.io.ImageRecordIter(path_imgrec=str(folder / f"{name}.rec"), data_shape=(3, 4, 5), batch_size=2, **more)
+    return mx.io.ImageRecordIter(
+        path_imgrec=str(folder / f"{name}.rec"), data_shape=(3, 4, 5), batch_size=2, **more
+    )
 
 
 def pictures(folder, **more):
@@ -115,7 +123,9 @@ def test_who_does_not_say_where_it_is():
         def next(self):
             raise StopIteration
 
-    with pytest.raises(NotImplementedError, match="Own does not say where it is.*defines state_dict"):
+    with pytest.raises(
+        NotImplementedError, match="Own does not say where it is.*defines state_dict"
+    ):
         Own().state_dict()
     with pytest.raises(NotImplementedError, match="Own does not say where it is"):
         mx.io.PrefetchingIter(Own()).state_dict()
@@ -129,5 +139,7 @@ def test_how_many_batches_there_are_changes_no_order(folder):
 
 def test_a_file_without_records_is_told(folder):
     (folder / "empty.rec").write_bytes(b"")
-    with pytest.warns(UserWarning, match="empty.rec has no records: ImageRecordIter gives no batch"):
+    with pytest.warns(
+        UserWarning, match="empty.rec has no records: ImageRecordIter gives no batch"
+    ):
         assert not list(records(folder, "empty"))

@@ -156,7 +156,9 @@ def test_optimizers_travel_as_numbers_only() -> None:
     with pytest.raises(mx.MXNetError, match="never code"):
         kv.set_optimizer(Own())
     with pytest.raises(mx.MXNetError, match="the schedule Schedule"):
-        kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0, lr_scheduler=Schedule(step=2, base_lr=1.0)))
+        kv.set_optimizer(
+            mx.optimizer.SGD(learning_rate=1.0, lr_scheduler=Schedule(step=2, base_lr=1.0))
+        )
     schedule = mx.lr_scheduler.FactorScheduler(step=1, factor=0.5, base_lr=1.0)
     kv.init("w", mx.np.zeros(1))
     kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0, lr_scheduler=schedule))
@@ -217,7 +219,9 @@ def test_big_arrays_are_cut_between_servers(monkeypatch: pytest.MonkeyPatch) -> 
     assert [s._values["big"].shape for s in there.servers] == [(2, 3), (2, 3), (3, 3)]
     kv.push(["small", "big"], [mx.np.ones(3), mx.np.array(first)])
     kv.barrier()
-    assert value(other, "big", (7, 3)) == np.zeros((7, 3)).tolist() and value(kv, "small") == [0.0] * 3
+    assert (
+        value(other, "big", (7, 3)) == np.zeros((7, 3)).tolist() and value(kv, "small") == [0.0] * 3
+    )
     out = mx.np.zeros((7, 3))
     kv.push("big", mx.np.array(-first))
     kv.row_sparse_pull("big", out=out, row_ids=mx.np.array([6, 1, 6, 3, 99]))
@@ -365,7 +369,9 @@ def test_a_trainer_lets_the_servers_update(tmp_path: Path) -> None:
         def __init__(self, kv: AsyncKVStore):
             self.net = gluon.nn.Dense(1, in_units=2)
             self.net.initialize(mx.init.One())
-            self.trainer = gluon.Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore=kv)
+            self.trainer = gluon.Trainer(
+                self.net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore=kv
+            )
 
         def step(self) -> float:
             with autograd.record():
@@ -387,7 +393,9 @@ def test_a_trainer_lets_the_servers_update(tmp_path: Path) -> None:
     workers[0].trainer.save_states(path)
     workers[1].trainer.load_states(path)
     with pytest.raises(ValueError, match="update_on_kvstore=True"):
-        trainer = gluon.Trainer(workers[0].net.collect_params(), "sgd", kvstore=both[0], update_on_kvstore=False)
+        trainer = gluon.Trainer(
+            workers[0].net.collect_params(), "sgd", kvstore=both[0], update_on_kvstore=False
+        )
         trainer.step(4)
 
 

@@ -90,7 +90,9 @@ def test_pieces_are_all_of_the_arrays_in_order(sizes, dtype):
 def test_what_is_wanted_of_sums_and_the_wholes_of_all_that_is(count):
     """Every process takes its part of each array but one; the parts of all are the arrays."""
     sizes = [10_000, 3, 7, 20_001, 50]
-    arrays = [np.random.RandomState(k).randint(0, 99, n).astype("float32") for k, n in enumerate(sizes)]
+    arrays = [
+        np.random.RandomState(k).randint(0, 99, n).astype("float32") for k, n in enumerate(sizes)
+    ]
     piece = 1 << 12
     found = []
     for rank in range(count):
@@ -130,7 +132,9 @@ def sums(machine: Machine, arrays: list[np.ndarray], between=None) -> list[np.nd
 def arrays_of(rank: int, turn: int) -> list[np.ndarray]:
     """Numbers that depend on the order of adding; many pieces, then few."""
     draw = np.random.RandomState(10 * turn + rank)
-    return [draw.randn(n).astype("float32") for n in ((9000, 3, 50_000), (1,), (2000, 70))[turn % 3]]
+    return [
+        draw.randn(n).astype("float32") for n in ((9000, 3, 50_000), (1,), (2000, 70))[turn % 3]
+    ]
 
 
 def wholes(machine: Machine, parts: list[np.ndarray]) -> list[np.ndarray]:
@@ -201,12 +205,18 @@ def test_machines_send_one_sum_each(ranks, monkeypatch):
         given = [arrays_of(r, turn) for r in range(5)]
         found = job.do(work, machines, given)
         for k in range(len(given[0])):
-            expected = in_order([given[0][k], given[2][k]]) + in_order([given[r][k] for r in (1, 3, 4)])
+            expected = in_order([given[0][k], given[2][k]]) + in_order(
+                [given[r][k] for r in (1, 3, 4)]
+            )
             assert all((mine[k] == expected).all() for mine in found)
 
 
 def words_of(rank: int, turn: int) -> np.ndarray:
-    return np.random.RandomState(10 * turn + rank).randint(0, 256, (9000, 0, 1, 1024, 5000)[turn % 5]).astype("uint8")
+    return (
+        np.random.RandomState(10 * turn + rank)
+        .randint(0, 256, (9000, 0, 1, 1024, 5000)[turn % 5])
+        .astype("uint8")
+    )
 
 
 def exchanged(machine: Machine, mine: np.ndarray, rows: int, between=None) -> np.ndarray:
@@ -227,9 +237,13 @@ def test_one_machine_hands_everybody_the_bytes_of_all(ranks, size):
     machines = job.do(lambda m: Machine(m, True))
     for turn in range(10):
         given = [words_of(r, turn) for r in range(size)]
-        for found in job.do(lambda m, machine, mine: exchanged(machine, mine, size), machines, given):
+        for found in job.do(
+            lambda m, machine, mine: exchanged(machine, mine, size), machines, given
+        ):
             assert (found == given).all()
-        given = [arrays_of(r, turn) for r in range(size)]  # sums and exchanges use the same memory by turns
+        given = [
+            arrays_of(r, turn) for r in range(size)
+        ]  # sums and exchanges use the same memory by turns
         for found in job.do(lambda m, machine, mine: sums(machine, mine), machines, given):
             assert (found[-1] == in_order([g[-1] for g in given])).all()
 

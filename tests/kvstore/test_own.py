@@ -85,7 +85,9 @@ def network(devices):
 def train(net, trainer, devices, steps=3):
     for _ in range(steps):
         with autograd.record():
-            losses = [(net(x) ** 2).sum() for x in gluon.utils.split_and_load(mx.np.array(X), devices)]
+            losses = [
+                (net(x) ** 2).sum() for x in gluon.utils.split_and_load(mx.np.array(X), devices)
+            ]
         autograd.backward(losses)
         trainer.step(len(X))
     return [p.data(d).asnumpy() for p in net.collect_params().values() for d in devices]
@@ -114,7 +116,12 @@ def test_a_store_with_no_more_than_the_methods_of_mxnet(registered, name, tmp_pa
 def test_the_first_parameters_are_the_most_urgent():
     store, net = Methods(), network(DEVICES)
     net.bias.grad_req = "null"
-    train(net, gluon.Trainer(net.collect_params(), "sgd", kvstore=store, update_on_kvstore=True), DEVICES, 1)
+    train(
+        net,
+        gluon.Trainer(net.collect_params(), "sgd", kvstore=store, update_on_kvstore=True),
+        DEVICES,
+        1,
+    )
     [place] = [k for k, p in enumerate(sorted(net.collect_params())) if p == "weight"]
     assert store.priorities == [-place]
 
@@ -125,9 +132,14 @@ def test_what_such_a_store_cannot_do_is_said():
     with pytest.raises(NotImplementedError, match="Methods does not define place"):
         trainer.place("device")
     trainer = gluon.Trainer(
-        net.collect_params(), "sgd", kvstore=Derived(), compression_params={"type": "2bit", "threshold": 0.5}
+        net.collect_params(),
+        "sgd",
+        kvstore=Derived(),
+        compression_params={"type": "2bit", "threshold": 0.5},
     )
-    with pytest.raises(NotImplementedError, match="Derived does not define set_gradient_compression"):
+    with pytest.raises(
+        NotImplementedError, match="Derived does not define set_gradient_compression"
+    ):
         train(net, trainer, DEVICES, 1)
     kv = mx.kv.create("device")
     with pytest.raises(mx.MXNetError, match="Cannot place states: the kvstore runs no optimizer"):

@@ -18,7 +18,10 @@ def rows(data, indices, shape=(4, 2), device=None):
 def test_sums_of_rows_are_rows():
     kv = mx.kv.create("local")
     kv.init("w", nd.ones((4, 2)))
-    kv.push("w", [rows([[1, 2]], [1], device=DEVICES[0]), rows([[1, 1], [3, 3]], [1, 3], device=DEVICES[1])])
+    kv.push(
+        "w",
+        [rows([[1, 2]], [1], device=DEVICES[0]), rows([[1, 1], [3, 3]], [1, 3], device=DEVICES[1])],
+    )
     out = nd.sparse.zeros("row_sparse", (4, 2))
     kv.pull("w", out=out, ignore_sparse=False)
     assert out.indices.asnumpy().tolist() == [1, 3]

@@ -308,7 +308,9 @@ def test_what_is_gathered_is_one_program_in_the_order_of_priorities() -> None:
     kv._reduce = reduce
     outs = [[mx.np.zeros(2, device=d) for d in DEVICES] for _ in range(3)]
     for k, priority in ((0, -2), (1, 0), (2, -1)):
-        kv.pushpull(k, [mx.np.ones(2, device=d) * (k + 1) for d in DEVICES], outs[k], priority=priority)
+        kv.pushpull(
+            k, [mx.np.ones(2, device=d) * (k + 1) for d in DEVICES], outs[k], priority=priority
+        )
     assert order == []
     assert outs[0][3].tolist() == [4, 4]
     assert order == [[1, 2, 0]]

@@ -48,9 +48,7 @@ def _trained(
     arguments = {"learning_rate": 0.01}
     if optimizer == "sgd":
         arguments["momentum"] = 0.9
-    trainer = gluon.Trainer(
-        net.collect_params(), optimizer, arguments, kvstore="device", **kwargs
-    )
+    trainer = gluon.Trainer(net.collect_params(), optimizer, arguments, kvstore="device", **kwargs)
     counts = []
     runs = Runs()
     core.observe(runs)

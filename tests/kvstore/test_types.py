@@ -209,7 +209,12 @@ def test_adapters_sum_by_their_library(
 
 def test_teststore() -> None:
     kv = mx.kv.create("teststore")
-    assert (kv.type, kv.rank, kv.num_workers, kv.is_capable("optimizer")) == ("teststore", 0, 1, False)
+    assert (kv.type, kv.rank, kv.num_workers, kv.is_capable("optimizer")) == (
+        "teststore",
+        0,
+        1,
+        False,
+    )
     outs = [mx.np.zeros(2, device=d) for d in DEVICES]
     kv.broadcast("w", mx.np.array([1, 2]), outs)
     assert all(o.tolist() == [1, 2] for o in outs)
@@ -312,7 +317,9 @@ def test_without_direct_links_everything_goes_through_the_host() -> None:
 # ---- trees -------------------------------------------------------------------------------------------------
 
 # Two boards of four devices: good links on a board, bad ones between them, one pair very good.
-LINKS = np.array([[0 if a == b else 3 if a // 4 == b // 4 else 1 for a in range(8)] for b in range(8)])
+LINKS = np.array(
+    [[0 if a == b else 3 if a // 4 == b // 4 else 1 for a in range(8)] for b in range(8)]
+)
 LINKS[0, 1] = LINKS[1, 0] = 5
 
 
@@ -377,13 +384,16 @@ def test_sums_along_trees(caplog: pytest.LogCaptureFixture) -> None:
     assert len([r for r in caplog.records if "tree rooted at" in r.message]) == 4
     text = _compiled_text(kv)
     # Two levels up and two down: small arrays take one tree each, the big one all four.
-    assert text.count(" collective-permute(") + text.count(" collective-permute-start(") == 4 * (1 + 4 + 1)
+    assert text.count(" collective-permute(") + text.count(" collective-permute-start(") == 4 * (
+        1 + 4 + 1
+    )
     assert " all-reduce(" not in text
 
 
 @pytest.mark.observes
 @pytest.mark.parametrize(
-    "given", [{"MXNET_KVSTORE_TREE_BACKTRACK": 1}, {"MXNET_KVSTORE_TREE_LINK_USAGE_PENALTY": 0.1}])
+    "given", [{"MXNET_KVSTORE_TREE_BACKTRACK": 1}, {"MXNET_KVSTORE_TREE_LINK_USAGE_PENALTY": 0.1}]
+)
 def test_trees_are_found_as_the_settings_say(
     given: dict[str, Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -411,8 +421,13 @@ def test_trees_are_found_as_the_settings_say(
     plain = logged()
     mx.config.set(given)
     changed = logged()
-    backtrack, penalty = mx.config.get("comm.tree_backtrack"), mx.config.get("comm.tree_link_penalty")
-    assert plain == expected_trees() != changed == expected_trees(backtrack=backtrack, penalty=penalty)
+    backtrack, penalty = (
+        mx.config.get("comm.tree_backtrack"),
+        mx.config.get("comm.tree_link_penalty"),
+    )
+    assert (
+        plain == expected_trees() != changed == expected_trees(backtrack=backtrack, penalty=penalty)
+    )
     _collective._trees_of.cache_clear()
 
 

@@ -34,9 +34,7 @@ def _store(optimizer: Any, n: int) -> Any:
 def _push(kv: Any, step: int, n: int) -> None:
     """The same gradient in all, in n parts, key by key."""
     parts = [_values(step, p) for p in range(4)]
-    merged = [
-        {k: sum(parts[q][k] for q in range(p, 4, n)) for k in SHAPES} for p in range(n)
-    ]
+    merged = [{k: sum(parts[q][k] for q in range(p, 4, n)) for k in SHAPES} for p in range(n)]
     for at, k in enumerate(SHAPES):
         given = [mx.np.array(m[k], device=d) for m, d in zip(merged, DEVICES, strict=False)]
         kv.push(k, given, priority=-at)
@@ -166,7 +164,9 @@ def test_a_trainer_updates_by_one_program_per_step() -> None:
     for on_kvstore in (False, True):
         devices = DEVICES[:2]
         net = mx.gluon.nn.Sequential()
-        net.add(mx.gluon.nn.Dense(8, in_units=5, activation="tanh"), mx.gluon.nn.Dense(2, in_units=8))
+        net.add(
+            mx.gluon.nn.Dense(8, in_units=5, activation="tanh"), mx.gluon.nn.Dense(2, in_units=8)
+        )
         net.initialize(device=devices)
         rng = np.random.RandomState(5)
         for p in net.collect_params().values():
@@ -193,7 +193,9 @@ def test_a_trainer_updates_by_one_program_per_step() -> None:
         nets[on_kvstore] = {
             k: [a.asnumpy() for a in p.list_data()] for k, p in net.collect_params().items()
         }
-        assert all(a._fresh_grad is False for p in net.collect_params().values() for a in p.list_data())
+        assert all(
+            a._fresh_grad is False for p in net.collect_params().values() for a in p.list_data()
+        )
     assert programs == [1] * 3
     for name, replicas in nets[True].items():
         for replica, expected in zip(replicas, nets[False][name], strict=True):

@@ -11,7 +11,9 @@ import mxjax as mx
 from mxjax.launch import cluster
 
 
-@pytest.mark.parametrize(("given", "used"), [("", None), ("local", None), ("auto", "auto"), ("a:1", "a:1")])
+@pytest.mark.parametrize(
+    ("given", "used"), [("", None), ("local", None), ("auto", "auto"), ("a:1", "a:1")]
+)
 def test_the_cluster_that_the_environment_names(monkeypatch, given, used):
     monkeypatch.setenv("RAY_ADDRESS", given)
     assert cluster.named() == used
@@ -41,12 +43,15 @@ class _Ray(types.ModuleType):
 
 
 @pytest.mark.parametrize(
-    ("host", "used"), [("10.0.0.7", "10.0.0.7"), ("127.0.0.1", None), ("0.0.0.0", None), (None, None)]
+    ("host", "used"),
+    [("10.0.0.7", "10.0.0.7"), ("127.0.0.1", None), ("0.0.0.0", None), (None, None)],
 )
 def test_a_named_cluster_is_entered_through_this_machine_s_node_and_once(monkeypatch, host, used):
     ray = _Ray()
     monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setenv("DMLC_NODE_HOST", host) if host else monkeypatch.delenv("DMLC_NODE_HOST", raising=False)
+    monkeypatch.setenv("DMLC_NODE_HOST", host) if host else monkeypatch.delenv(
+        "DMLC_NODE_HOST", raising=False
+    )
     assert cluster.connect("10.0.0.1:6379", None, namespace="n") is ray
     cluster.connect("10.0.0.1:6379", None)
     (given,) = ray.given

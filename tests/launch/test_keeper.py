@@ -28,7 +28,11 @@ class Job:
 
     def keeper(self, size: int, **options) -> Keeper:
         keeper = Keeper(
-            size, "secret", report=self.lines.append, address="nowhere:1", **{"heartbeat": LONG, **options}
+            size,
+            "secret",
+            report=self.lines.append,
+            address="nowhere:1",
+            **{"heartbeat": LONG, **options},
         )
         self.ends.append(keeper)
         return keeper
@@ -145,7 +149,8 @@ def test_a_member_that_ends_is_missing_at_once(job):
     a, b, c = job.members(job.keeper(3))
     threading.Timer(0.1, b.close).start()
     for error in at_once(
-        lambda: a.agree(0, marks("x"), str, None), lambda: c.run(lambda: c._wait(bool, None, ""), "", None)
+        lambda: a.agree(0, marks("x"), str, None),
+        lambda: c.run(lambda: c._wait(bool, None, ""), "", None),
     ):
         assert isinstance(error, GroupBroken) and error.rank == 1
         assert "rank 1 of 3 has ended" in str(error)
@@ -258,7 +263,9 @@ def test_old_names_of_the_times(name, option):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.7"])
 def test_a_job_that_others_can_reach_needs_a_token(monkeypatch, host):
     monkeypatch.setattr(socket, "create_server", lambda *args, **kwargs: pytest.fail("listened"))
-    with pytest.raises(ValueError, match=r"has no token.*set DMLC_JOB_TOKEN.*python -m mxjax.launch"):
+    with pytest.raises(
+        ValueError, match=r"has no token.*set DMLC_JOB_TOKEN.*python -m mxjax.launch"
+    ):
         Keeper(2, "", host=host)
 
 

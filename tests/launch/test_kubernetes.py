@@ -17,11 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-client = pytest.importorskip("kubernetes.client", reason="needs the extra k8s: pip install 'mxjax[k8s]'")
+client = pytest.importorskip(
+    "kubernetes.client", reason="needs the extra k8s: pip install 'mxjax[k8s]'"
+)
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[2]
-MANIFEST = {d["kind"]: d for d in yaml.safe_load_all((ROOT / "docs" / "kubernetes.yaml").read_text())}
+MANIFEST = {
+    d["kind"]: d for d in yaml.safe_load_all((ROOT / "docs" / "kubernetes.yaml").read_text())
+}
 JOB = MANIFEST["Job"]
 POD = JOB["spec"]["template"]["spec"]
 SIZE = JOB["spec"]["completions"]
@@ -45,7 +49,9 @@ def check(value: Any, kind: str, where: str) -> None:
         assert not unknown, f"{where}: unknown fields {unknown}"
         for alias, given in value.items():
             check(given, model.openapi_types[names[alias]], f"{where}.{alias}")
-        model(**{names[alias]: given for alias, given in value.items()})  # raises where a required one is missing
+        model(
+            **{names[alias]: given for alias, given in value.items()}
+        )  # raises where a required one is missing
 
 
 @pytest.mark.parametrize("kind", MANIFEST)
@@ -63,7 +69,9 @@ def test_a_field_that_is_unknown_or_missing_is_found():
 def test_the_parts_of_the_manifest_fit_together():
     service = MANIFEST["Service"]
     assert service["spec"]["selector"] == {"job-name": JOB["metadata"]["name"]}
-    assert POD["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    assert (
+        POD["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    )
     names = {MANIFEST[k]["metadata"]["name"] for k in ("ServiceAccount", "Role", "RoleBinding")}
     assert names == {POD["serviceAccountName"]} == {MANIFEST["RoleBinding"]["roleRef"]["name"]}
     assert JOB["spec"]["parallelism"] == SIZE and JOB["spec"]["completionMode"] == "Indexed"
@@ -86,7 +94,9 @@ class Kubernetes:
         (account / "namespace").write_text("default")
         name = JOB["metadata"]["name"]
         hosts = ["127.0.0.1 localhost"]
-        hosts += [f"{self.address(k)} {name}-{k}.{POD['subdomain']} {name}-{k}" for k in range(SIZE)]
+        hosts += [
+            f"{self.address(k)} {name}-{k}.{POD['subdomain']} {name}-{k}" for k in range(SIZE)
+        ]
         (folder / "hosts").write_text("\n".join(hosts) + "\n")
         api = self
 
@@ -122,15 +132,30 @@ class Kubernetes:
             return {**JOB, "metadata": {**JOB["metadata"], "labels": {}}}
         if url.path == "/api/v1/namespaces/default/pods":
             address = parse_qs(url.query)["fieldSelector"][0].removeprefix("status.podIP=")
-            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "1", "controller": True}
-            metadata = {"name": f"pod-{address}", "labels": {"job-name": name}, "ownerReferences": [owner]}
+            owner = {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": name,
+                "uid": "1",
+                "controller": True,
+            }
+            metadata = {
+                "name": f"pod-{address}",
+                "labels": {"job-name": name},
+                "ownerReferences": [owner],
+            }
             return {"items": [{"metadata": metadata, "spec": POD, "status": {"podIP": address}}]}
         return None
 
-    def pod(self, k: int, script: Path, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+    def pod(
+        self, k: int, script: Path, *arguments: object, **variables: str
+    ) -> subprocess.Popen[str]:
         """Container 0 of pod k, with another script."""
         (container,) = POD["containers"]
-        command = [{"python": sys.executable, "train.py": str(script)}.get(c, c) for c in container["command"]]
+        command = [
+            {"python": sys.executable, "train.py": str(script)}.get(c, c)
+            for c in container["command"]
+        ]
         command = [c.replace("/checkpoints", str(self.folder / "checkpoints")) for c in command]
         name = f"{JOB['metadata']['name']}-{k}"
         inside = (
@@ -155,7 +180,9 @@ def kubernetes(tmp_path: Path) -> Iterator[Kubernetes]:
         subprocess.run(["unshare", "--mount", "--uts", "true"], check=True, capture_output=True)
         subprocess.run(["openssl", "version"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"pods are made of namespaces of Linux, as root, and their API's certificate by openssl: {error}")
+        pytest.skip(
+            f"pods are made of namespaces of Linux, as root, and their API's certificate by openssl: {error}"
+        )
     made = Kubernetes(tmp_path)
     yield made
     made.server.shutdown()
@@ -180,7 +207,10 @@ def test_the_pods_of_the_job_find_each_other(kubernetes, tmp_path):
     ends = [(p.communicate(timeout=LONG)[0], p.returncode) for p in pods]
     for k, (output, status) in enumerate(ends):
         assert status == 0 and f"sum {k} {SIZE} {[SIZE * (SIZE + 1) / 2] * 3}" in output, output
-    assert {path.rsplit("/", 1)[1] for path in kubernetes.asked} == {"pods", JOB["metadata"]["name"]}
+    assert {path.rsplit("/", 1)[1] for path in kubernetes.asked} == {
+        "pods",
+        JOB["metadata"]["name"],
+    }
 
 
 @pytest.mark.slow

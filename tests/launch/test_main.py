@@ -66,7 +66,15 @@ def test_each_process_knows_the_job_and_the_token_is_new_each_time(capfd):
     seen = []
     for _ in range(2):
         status, out, _ = launched(
-            capfd, "-n", 1, "--no-prefix", "--checkpoints", "/some/where", "--heartbeat", 7, *program(text)
+            capfd,
+            "-n",
+            1,
+            "--no-prefix",
+            "--checkpoints",
+            "/some/where",
+            "--heartbeat",
+            7,
+            *program(text),
         )
         role, rank, host, port, token, points, heartbeat = out.split()
         assert (status, role, rank, host) == (0, "worker", "0", "127.0.0.1")
@@ -144,7 +152,9 @@ def test_the_command_lines_for_sites(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("k8s", "kubernetes")])
-def test_a_package_that_is_not_there_is_named_with_its_extra(capfd, monkeypatch, tmp_path, engine, package):
+def test_a_package_that_is_not_there_is_named_with_its_extra(
+    capfd, monkeypatch, tmp_path, engine, package
+):
     script = tmp_path / "train.py"
     script.write_text("")
     monkeypatch.setitem(sys.modules, package, None)

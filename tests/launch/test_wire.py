@@ -136,8 +136,12 @@ def test_names_are_judged_by_all_that_they_stand_for(monkeypatch):
 
 @pytest.mark.parametrize("token", [b"", b" ", b"\n"])
 def test_without_a_token_nobody_connects_to_another_machine(monkeypatch, token):
-    monkeypatch.setattr(socket, "create_connection", lambda *args, **kwargs: pytest.fail("connected"))
-    with pytest.raises(ValueError, match=r"10\.1\.2\.3 has no token.*set DMLC_JOB_TOKEN.*python -m mxjax.launch"):
+    monkeypatch.setattr(
+        socket, "create_connection", lambda *args, **kwargs: pytest.fail("connected")
+    )
+    with pytest.raises(
+        ValueError, match=r"10\.1\.2\.3 has no token.*set DMLC_JOB_TOKEN.*python -m mxjax.launch"
+    ):
         wire.connect("10.1.2.3", 9, token)
 
 

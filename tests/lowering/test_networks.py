@@ -74,7 +74,8 @@ def test_training_steps(lower: Any, name: str, hybridize: bool, optimizer: str) 
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in USUAL else pytest.mark.slow) for n in sorted(vision._MODELS)]
+    "name",
+    [pytest.param(n, marks=() if n in USUAL else pytest.mark.slow) for n in sorted(vision._MODELS)],
 )
 def test_the_zoo_trains(lower: Any, name: str) -> None:
     net = vision.get_model(name, classes=10)
@@ -116,7 +117,9 @@ def test_quantized_layers(lower: Any) -> None:
     net = images()
     net.initialize()
     x = mx.np.array(IMAGES)
-    made = mx.contrib.quantization.quantize_net(net, calib_data=gluon.data.DataLoader(x, 4), calib_mode="naive")
+    made = mx.contrib.quantization.quantize_net(
+        net, calib_data=gluon.data.DataLoader(x, 4), calib_mode="naive"
+    )
     lower(made, x)
 
 
@@ -137,7 +140,9 @@ def test_loops_and_branches(lower: Any) -> None:
     class Net(gluon.HybridBlock):
         def forward(self, x: Any) -> Any:
             outs, state = mx.npx.foreach(lambda row, s: (row * s, s + row), x, mx.np.zeros(3))
-            return mx.npx.cond(lambda a: a.sum() > 0, lambda a: a * 2, lambda a: a - 1, outs) + state
+            return (
+                mx.npx.cond(lambda a: a.sum() > 0, lambda a: a * 2, lambda a: a - 1, outs) + state
+            )
 
     net = Net()
     net.hybridize()
@@ -188,7 +193,11 @@ MESH = """
 
 def test_steps_on_a_mesh_of_eight_devices() -> None:
     env = settings.child_environment()
-    env |= {"XLA_FLAGS": "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"}
+    env |= {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    }
     code = textwrap.dedent(MESH.format(root=str(ROOT)))
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=ROOT
+    )
     assert done.returncode == 0 and "lowered" in done.stdout, done.stdout + done.stderr[-3000:]

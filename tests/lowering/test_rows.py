@@ -61,11 +61,16 @@ def lower(monkeypatch: Any, names: list[str], platform: str, most: int) -> None:
         if (name, number) not in LOOKS
         for training in ((False, True) if TABLE[name].modal else (True,))
     ]
-    drawn = [[a for a in draw(op, op.samples[k], k) if isinstance(a, np.ndarray)] for op, k, _ in calls]
+    drawn = [
+        [a for a in draw(op, op.samples[k], k) if isinstance(a, np.ndarray)] for op, k, _ in calls
+    ]
     structs = [[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays] for arrays in drawn]
 
     def program(*given: Any) -> list[Any]:
-        return [traced(op, k, arrays, training) for (op, k, training), arrays in zip(calls, given, strict=True)]
+        return [
+            traced(op, k, arrays, training)
+            for (op, k, training), arrays in zip(calls, given, strict=True)
+        ]
 
     monkeypatch.setattr(compiler, "platform_of", lambda device: lowered.PLATFORMS[platform])
     with warnings.catch_warnings():

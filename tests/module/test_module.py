@@ -14,7 +14,9 @@ import mxjax as mx
 
 def mlp(hidden=4, classes=3, name="softmax"):
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=hidden, name="fc1")
-    net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="tanh"), num_hidden=classes, name="fc2")
+    net = mx.sym.FullyConnected(
+        mx.sym.Activation(net, act_type="tanh"), num_hidden=classes, name="fc2"
+    )
     return mx.sym.SoftmaxOutput(net, name=name)
 
 
@@ -35,7 +37,9 @@ def bound(net=None, size=8, **kwargs):
 
 
 def params_of(module):
-    return {name: value.asnumpy() for params in module.get_params() for name, value in params.items()}
+    return {
+        name: value.asnumpy() for params in module.get_params() for name, value in params.items()
+    }
 
 
 @pytest.mark.programs
@@ -44,7 +48,9 @@ def test_a_step_of_fit_is_one_program_and_reads_nothing():
 
     def note(param):
         stats = mx.engine.stats()
-        seen.append((param.nbatch, stats["programs"], stats["compiled"], stats["waits"], stats["donated"]))
+        seen.append(
+            (param.nbatch, stats["programs"], stats["compiled"], stats["waits"], stats["donated"])
+        )
 
     module = mx.mod.Module(mlp())
     module.fit(iterator(40), num_epoch=3, eval_metric=["acc", "ce"], batch_end_callback=note,
@@ -52,7 +58,11 @@ def test_a_step_of_fit_is_one_program_and_reads_nothing():
     for before, after in zip(seen, seen[1:], strict=False):
         assert after[4] - before[4] == 12  # four weights with two states each are overwritten
         if after[0] in (1, 2, 3):  # beyond these the metric is read, the iterator begins anew
-            assert after[1:4] == (before[1] + 1, before[2], before[3])  # forward, backward, update, metric
+            assert after[1:4] == (
+                before[1] + 1,
+                before[2],
+                before[3],
+            )  # forward, backward, update, metric
     assert len(seen) == 15 and seen[-1][2] == seen[5][2]  # a second epoch compiles nothing
 
 
@@ -76,7 +86,9 @@ def test_a_loop_of_ones_own_is_one_program_a_step():
 @pytest.mark.programs
 def test_buckets_compile_once_each():
     def make(length):
-        net = mx.sym.FullyConnected(mx.sym.mean(mx.sym.Variable("data"), axis=1), num_hidden=400, name="fc")
+        net = mx.sym.FullyConnected(
+            mx.sym.mean(mx.sym.Variable("data"), axis=1), num_hidden=400, name="fc"
+        )
         return mx.sym.SoftmaxOutput(net, name="softmax"), ["data"], ["softmax_label"]
 
     module = mx.mod.BucketingModule(make, default_bucket_key=6)
@@ -121,7 +133,11 @@ def test_checkpoints_go_on_where_they_were(tmp_path):
 
     train(one)
     one.save_checkpoint(prefix, 7, save_optimizer_states=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["net-0007.params", "net-0007.states", "net-symbol.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "net-0007.params",
+        "net-0007.states",
+        "net-symbol.json",
+    ]
     two = mx.mod.Module.load(prefix, 7, load_optimizer_states=True)
     two.bind(it.provide_data, it.provide_label)
     two.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
@@ -130,11 +146,15 @@ def test_checkpoints_go_on_where_they_were(tmp_path):
     for name, value in params_of(one).items():
         np.testing.assert_allclose(params_of(two)[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
     symbol, arg_params, aux_params = mx.model.load_checkpoint(prefix, 7)
-    assert symbol.list_arguments() == mlp().list_arguments() and sorted(arg_params) == sorted(params_of(one))
+    assert symbol.list_arguments() == mlp().list_arguments() and sorted(arg_params) == sorted(
+        params_of(one)
+    )
     assert aux_params == {}
     three = bound()
     three.load_params(f"{prefix}-0007.params")
-    np.testing.assert_array_equal(params_of(three)["fc1_weight"], arg_params["fc1_weight"].asnumpy())
+    np.testing.assert_array_equal(
+        params_of(three)["fc1_weight"], arg_params["fc1_weight"].asnumpy()
+    )
     mx.nd.save(str(tmp_path / "other"), {"fc1_weight": mx.nd.ones((4, 5))})
     with pytest.raises(ValueError, match="Invalid param file"):
         three.load_params(str(tmp_path / "other"))
@@ -144,7 +164,10 @@ def test_checkpoints_by_callback(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     module = mx.mod.Module(mlp())
     prefix = str(tmp_path / "b")
-    callbacks = [mx.callback.do_checkpoint(str(tmp_path / "a"), 2), mx.callback.module_checkpoint(module, prefix)]
+    callbacks = [
+        mx.callback.do_checkpoint(str(tmp_path / "a"), 2),
+        mx.callback.module_checkpoint(module, prefix),
+    ]
     module.fit(iterator(), num_epoch=3, epoch_end_callback=callbacks)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "a-0002.params", "a-symbol.json", "b-0001.params", "b-0002.params", "b-0003.params", "b-symbol.json",
@@ -154,7 +177,9 @@ def test_checkpoints_by_callback(tmp_path, caplog):
 
 def test_buckets_are_saved_and_loaded(tmp_path):
     def make(length):
-        net = mx.sym.FullyConnected(mx.sym.sum(mx.sym.Variable("data"), axis=1, keepdims=True), num_hidden=3, name="fc")
+        net = mx.sym.FullyConnected(
+            mx.sym.sum(mx.sym.Variable("data"), axis=1, keepdims=True), num_hidden=3, name="fc"
+        )
         return mx.sym.SoftmaxOutput(net, name="softmax"), ["data"], ["softmax_label"]
 
     module = mx.mod.BucketingModule(make, default_bucket_key=6)
@@ -207,7 +232,10 @@ def test_parameters_that_are_missing_or_too_many():
     module.set_params(some, {}, allow_missing=True)
     found = params_of(module)
     assert not found["fc1_weight"].any() and (found["fc2_weight"] == kept).all()
-    more = {**{name: mx.nd.array(value) for name, value in found.items()}, "extra": mx.nd.ones((1,))}
+    more = {
+        **{name: mx.nd.array(value) for name, value in found.items()},
+        "extra": mx.nd.ones((1,)),
+    }
     with pytest.raises(ValueError, match="extra"):
         module._exec_group.set_params(more, {})
     module.set_params(more, {}, allow_extra=True)
@@ -216,7 +244,9 @@ def test_parameters_that_are_missing_or_too_many():
 
 
 def test_what_modules_refuse():
-    with pytest.raises(ValueError, match=r"input with name 'dat' is not found.*Did you mean one of: data"):
+    with pytest.raises(
+        ValueError, match=r"input with name 'dat' is not found.*Did you mean one of: data"
+    ):
         mx.mod.Module(mlp(), data_names=["dat"])
     with pytest.warns(UserWarning, match="label"):
         mx.mod.Module(mlp(), label_names=["other"])
@@ -259,8 +289,12 @@ def test_a_module_with_another_ones_parameters():
     one = bound()
     two = mx.mod.Module(mlp())
     two.bind([("data", (2, 5))], [("softmax_label", (2,))], for_training=False, shared_module=one)
-    one.set_params({name: mx.nd.zeros(value.shape) for name, value in one.get_params()[0].items()}, {})
-    np.testing.assert_allclose(two.predict(np.ones((2, 5), "float32")).asnumpy(), np.full((2, 3), 1 / 3), rtol=1e-6)
+    one.set_params(
+        {name: mx.nd.zeros(value.shape) for name, value in one.get_params()[0].items()}, {}
+    )
+    np.testing.assert_allclose(
+        two.predict(np.ones((2, 5), "float32")).asnumpy(), np.full((2, 3), 1 / 3), rtol=1e-6
+    )
 
 
 def test_batches_without_labels():
@@ -290,7 +324,10 @@ def test_states_stay_from_batch_to_batch():
 def test_batches_for_each_device_and_labels_of_other_layouts():
     module = bound(context=[mx.cpu(0), mx.cpu(1)])
     x, y = data(8)
-    parts = [mx.io.DataBatch([mx.nd.array(x[p])], [mx.nd.array(y[p])]) for p in (slice(0, 4), slice(4, 8))]
+    parts = [
+        mx.io.DataBatch([mx.nd.array(x[p])], [mx.nd.array(y[p])])
+        for p in (slice(0, 4), slice(4, 8))
+    ]
     whole = mx.io.DataBatch([mx.nd.array(x)], [mx.nd.array(y)])
     values = []
     for batch in (whole, parts):
@@ -301,15 +338,26 @@ def test_batches_for_each_device_and_labels_of_other_layouts():
         values.append((metric.get()[1], module.get_outputs()[0].asnumpy().tolist()))
     assert values[0] == values[1]
     (outputs,) = module.get_outputs(merge_multi_context=False)
-    assert [(out.context, out.shape) for out in outputs] == [(mx.cpu(0), (4, 3)), (mx.cpu(1), (4, 3))]
+    assert [(out.context, out.shape) for out in outputs] == [
+        (mx.cpu(0), (4, 3)),
+        (mx.cpu(1), (4, 3)),
+    ]
 
 
 def test_predictions_leave_out_what_only_fills():
     module = bound()
     it = mx.io.NDArrayIter(data(20)[0], batch_size=8)
     assert module.predict(it).shape == (20, 3)
-    assert [out[0].shape for out in module.predict(it, merge_batches=False)] == [(8, 3), (8, 3), (4, 3)]
-    assert [(n, out[0].shape[0]) for out, n, _ in module.iter_predict(it)] == [(0, 8), (1, 8), (2, 4)]
+    assert [out[0].shape for out in module.predict(it, merge_batches=False)] == [
+        (8, 3),
+        (8, 3),
+        (4, 3),
+    ]
+    assert [(n, out[0].shape[0]) for out, n, _ in module.iter_predict(it)] == [
+        (0, 8),
+        (1, 8),
+        (2, 4),
+    ]
     assert module.predict(it, num_batch=1, always_output_list=True)[0].shape == (8, 3)
 
 
@@ -328,7 +376,9 @@ def test_chains_know_their_names():
     with pytest.raises(AssertionError, match='Unknown meta "take_label"'):
         chain.add(mx.mod.Module(mlp()), take_label=True)
     first = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, name="fc1")
-    chain.add(mx.mod.Module(first, label_names=None)).add(mx.mod.Module(mlp()), auto_wiring=True, take_labels=True)
+    chain.add(mx.mod.Module(first, label_names=None)).add(
+        mx.mod.Module(mlp()), auto_wiring=True, take_labels=True
+    )
     chain.bind([("data", (8, 5))], [("softmax_label", (8,))])
     with pytest.raises(AssertionError, match='"fc1_weight" in layer 1'):
         chain.init_params()
@@ -365,7 +415,13 @@ def test_executors_of_first_versions():
     names = [name for name in arguments if name not in ("data", "softmax_label")]
     it = iterator(16)
     manager = mx.executor_manager.DataParallelExecutorManager(
-        net, [mx.cpu(0), mx.cpu(1)], it, arguments, names, [], logger=logging.getLogger("mxjax.test")
+        net,
+        [mx.cpu(0), mx.cpu(1)],
+        it,
+        arguments,
+        names,
+        [],
+        logger=logging.getLogger("mxjax.test"),
     )
     module = bound()
     arg_params, _ = module.get_params()
@@ -375,7 +431,9 @@ def test_executors_of_first_versions():
     manager.forward(is_train=True)
     manager.backward()
     module.forward_backward(batch)
-    for name, mine, grads in zip(names, module._exec_group.grad_arrays, manager.grad_arrays, strict=True):
+    for name, mine, grads in zip(
+        names, module._exec_group.grad_arrays, manager.grad_arrays, strict=True
+    ):
         total = sum(grad.asnumpy() for grad in grads)
         np.testing.assert_allclose(total, mine[0].asnumpy(), rtol=1e-5, atol=1e-6, err_msg=name)
     metric = mx.metric.create("ce")
@@ -401,7 +459,9 @@ def test_errors_of_columns_in_both_generations():
             metric.update(label, pred)
             values[version] = metric.get()[1]
     np.testing.assert_allclose(values["1.9"], [0.41666667, 0.5])  # MXNet 1.9.1
-    np.testing.assert_allclose(values["2.0"], [2.08333325, 1.1666666], rtol=1e-6)  # MXNet 2.0.0b1, float32
+    np.testing.assert_allclose(
+        values["2.0"], [2.08333325, 1.1666666], rtol=1e-6
+    )  # MXNet 2.0.0b1, float32
 
 
 def test_variance_reduction_asks_for_whole_epochs():
@@ -415,8 +475,12 @@ def test_variance_reduction_asks_for_whole_epochs():
 
 def test_callbacks_see_the_variables_of_fit():
     """Programs read `param.locals["self"]`, the number of epochs, the iterators, as in MXNet 1.9.1."""
-    x = mx.io.NDArrayIter(np.ones((4, 3), "float32"), np.zeros(4, "float32"), 2, label_name="softmax_label")
-    out = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    x = mx.io.NDArrayIter(
+        np.ones((4, 3), "float32"), np.zeros(4, "float32"), 2, label_name="softmax_label"
+    )
+    out = mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax"
+    )
     module, seen = mx.mod.Module(out), []
     module.fit(x, num_epoch=1, batch_end_callback=lambda param: seen.append(param.locals))
     assert seen[0]["self"] is module and seen[0]["train_data"] is x and seen[0]["num_epoch"] == 1
@@ -424,4 +488,8 @@ def test_callbacks_see_the_variables_of_fit():
         optimizer_params eval_end_callback eval_batch_end_callback initializer arg_params aux_params allow_missing
         force_rebind force_init begin_epoch num_epoch validation_metric monitor sparse_row_id_fn epoch tic nbatch
         data_iter data_batch next_data_batch end_of_batch"""
-    assert set(names.split()) <= set(seen[1]) and seen[1]["nbatch"] == 1 and dict(seen[1]["eval_name_vals"])
+    assert (
+        set(names.split()) <= set(seen[1])
+        and seen[1]["nbatch"] == 1
+        and dict(seen[1]["eval_name_vals"])
+    )

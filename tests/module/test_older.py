@@ -41,11 +41,15 @@ def test_an_executor_shares_what_it_is_given():
 
     shared: dict[str, mx.nd.NDArray] = {}
     shapes = {"data": (2, 3), "softmax_label": (2,)}
-    first = _bind_exec(network(), mx.cpu(), shapes, NAMES, need_grad=True, shared_data_arrays=shared)
+    first = _bind_exec(
+        network(), mx.cpu(), shapes, NAMES, need_grad=True, shared_data_arrays=shared
+    )
     first.forward(is_train=True, data=nd.ones((2, 3)))
     first.backward()
     assert first.grad_dict["fc_bias"].asnumpy().tolist() == [-1, 1]
-    assert sorted(name for name, grad in first.grad_dict.items() if grad is not None) == sorted(NAMES)
+    assert sorted(name for name, grad in first.grad_dict.items() if grad is not None) == sorted(
+        NAMES
+    )
     second = _bind_exec(network(), mx.cpu(), shapes, NAMES, True, first, shared)
     assert sorted(shared) == ["data", "softmax_label"]
     first.arg_dict["fc_weight"][:] = 3
@@ -60,7 +64,9 @@ def test_counts_of_two_answers():
     counts = _BinaryClassificationMetrics()
     said = nd.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]])
     counts.update_binary_stats(nd.array([0, 1, 1, 0, 1]), said)
-    assert [counts.precision, counts.recall, counts.fscore, counts.global_fscore] == pytest.approx([2 / 3] * 4)
+    assert [counts.precision, counts.recall, counts.fscore, counts.global_fscore] == pytest.approx(
+        [2 / 3] * 4
+    )
     assert counts.matthewscc() == pytest.approx(1 / 6) and counts.total_examples == 5
     counts.local_reset_stats()
     assert (counts.fscore, counts.matthewscc(), counts.global_total_examples) == (0, 0, 5)

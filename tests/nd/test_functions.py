@@ -37,7 +37,9 @@ def test_statistics_of_sync_batch_norm_are_mean_and_variance():
     x = mx.nd.array([[0.0, 2.0], [2.0, 6.0]])
     weights = mx.nd.ones(2), mx.nd.zeros(2), mx.nd.zeros(2), mx.nd.ones(2)
     with mx.autograd.record():
-        _, mean, var = mx.nd.contrib.SyncBatchNorm(x, *weights, output_mean_var=True, eps=1e-5, key="sync")
+        _, mean, var = mx.nd.contrib.SyncBatchNorm(
+            x, *weights, output_mean_var=True, eps=1e-5, key="sync"
+        )
     assert mean.asnumpy().tolist() == [1, 4]
     assert var.asnumpy().tolist() == pytest.approx([1, 4], rel=1e-4)
 
@@ -45,7 +47,11 @@ def test_statistics_of_sync_batch_norm_are_mean_and_variance():
 def test_a_gradient_that_nothing_comes_of_may_have_any_shape():
     x = mx.nd.array([[3.0, 1.0, 2.0], [4.0, 5.0, 6.0]])
     x.attach_grad()
-    for position in (lambda: mx.nd.argmax(x, axis=1, keepdims=True), lambda: mx.nd.topk(x, k=2), lambda: mx.nd.sign(x)):
+    for position in (
+        lambda: mx.nd.argmax(x, axis=1, keepdims=True),
+        lambda: mx.nd.topk(x, k=2),
+        lambda: mx.nd.sign(x),
+    ):
         with mx.autograd.record():
             y = position()
         y.backward(mx.nd.ones((2, 5)))
@@ -59,9 +65,13 @@ def test_a_gradient_that_nothing_comes_of_may_have_any_shape():
 def test_results_may_follow_all_other_arguments():
     """MXNet's generated functions end with ``out`` and a name."""
     x, out = mx.nd.array([[1.0, 2.0]]), mx.nd.zeros((1, 2))
-    assert mx.nd.broadcast_sub(x, x + 3, out, "difference") is out and out.asnumpy().tolist() == [[-3, -3]]
+    assert mx.nd.broadcast_sub(x, x + 3, out, "difference") is out and out.asnumpy().tolist() == [
+        [-3, -3]
+    ]
     assert mx.nd.clip(x, 0, 1, out) is out and out.asnumpy().tolist() == [[1, 1]]
-    assert mx.nd.sgd_update(x, x, 0.5, 0.0, 1.0, -1.0, True, x) is x and x.asnumpy().tolist() == [[0.5, 1]]
+    assert mx.nd.sgd_update(x, x, 0.5, 0.0, 1.0, -1.0, True, x) is x and x.asnumpy().tolist() == [
+        [0.5, 1]
+    ]
     with pytest.raises(TypeError, match="too many"):
         mx.nd.clip(x, 0, 1, 2)
 
@@ -110,7 +120,12 @@ def test_proposals_of_a_batch_are_those_of_its_images():
     rng = onp.random.default_rng(5)
     scores, deltas = rng.random((2, 18, 12, 12)), rng.random((2, 36, 12, 12))
     given = [mx.nd.array(x) for x in (scores, deltas, [[180, 190, 0.8], [170, 150, 0.9]])]
-    how = {"rpn_pre_nms_top_n": 300, "rpn_post_nms_top_n": 100, "scales": (8, 16, 32), "output_score": True}
+    how = {
+        "rpn_pre_nms_top_n": 300,
+        "rpn_post_nms_top_n": 100,
+        "scales": (8, 16, 32),
+        "output_score": True,
+    }
     with mx.config.scope(engine_cold="compile"):
         together = [x.asnumpy() for x in mx.nd.contrib.MultiProposal(*given, **how)]
     with mx.config.scope(engine_cold="interpret"):

@@ -14,7 +14,9 @@ contrib = mx.nd.contrib
 def graph():
     """Five vertices, an edge from each to each other one, numbered from 1."""
     columns = np.array([[v for v in range(5) if v != u] for u in range(5)]).reshape(-1)
-    return mx.nd.sparse.csr_matrix((np.arange(1, 21), columns, np.arange(0, 21, 4)), shape=(5, 5), dtype="int64")
+    return mx.nd.sparse.csr_matrix(
+        (np.arange(1, 21), columns, np.arange(0, 21, 4)), shape=(5, 5), dtype="int64"
+    )
 
 
 def ids(*numbers):
@@ -66,7 +68,9 @@ def test_what_is_drawn_is_part_of_the_graph_and_follows_from_the_seed(graph, wei
     def draw():
         options = {"num_hops": 1, "num_neighbor": 2, "max_num_vertices": 4}
         if weighted:
-            return contrib.dgl_csr_neighbor_non_uniform_sample(graph, prob, ids(0), ids(2), **options)
+            return contrib.dgl_csr_neighbor_non_uniform_sample(
+                graph, prob, ids(0), ids(2), **options
+            )
         return contrib.dgl_csr_neighbor_uniform_sample(graph, ids(0), ids(2), **options)
 
     mx.random.seed(3)

@@ -44,16 +44,36 @@ def shown(monkeypatch):
 
 
 def test_a_run_is_kept_and_drawn(shown):
-    logger, curve = callback.PandasLogger(4, frequent=2), callback.LiveLearningCurve("accuracy", 0, frequent=1)
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc"), name="softmax")
+    logger, curve = (
+        callback.PandasLogger(4, frequent=2),
+        callback.LiveLearningCurve("accuracy", 0, frequent=1),
+    )
+    net = mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc"), name="softmax"
+    )
     it = mx.io.NDArrayIter(np.ones((12, 3)), np.zeros(12), 4)
     mx.mod.Module(net).fit(it, it, num_epoch=2, **callback.args_wrapper(curve, logger))
     train, evaluation, epochs = (logger.all_dataframes[name] for name in ("train", "eval", "epoch"))
-    assert [(row["epoch"], row["minibatch_count"]) for row in train] == [(0, 0), (0, 2), (1, 0), (1, 2)]
-    assert [row["epoch"] for row in logger.eval_df] == [0, 1] == [row["epoch"] for row in evaluation]
-    assert len(logger.epoch_df) == len(epochs) == 2 and train[0]["records_per_sec"] == 4 * train[0]["batches_per_sec"]
-    assert len(curve._sources["train"].data["y"]) == 6 and len(curve._sources["eval"].data["y"]) == 2
-    assert {line["legend_label"] for line in shown.lines} == {"train", "validation"} and shown.pushed >= 2
+    assert [(row["epoch"], row["minibatch_count"]) for row in train] == [
+        (0, 0),
+        (0, 2),
+        (1, 0),
+        (1, 2),
+    ]
+    assert (
+        [row["epoch"] for row in logger.eval_df] == [0, 1] == [row["epoch"] for row in evaluation]
+    )
+    assert (
+        len(logger.epoch_df) == len(epochs) == 2
+        and train[0]["records_per_sec"] == 4 * train[0]["batches_per_sec"]
+    )
+    assert (
+        len(curve._sources["train"].data["y"]) == 6 and len(curve._sources["eval"].data["y"]) == 2
+    )
+    assert {line["legend_label"] for line in shown.lines} == {
+        "train",
+        "validation",
+    } and shown.pushed >= 2
 
 
 def test_numbers_over_time(shown):

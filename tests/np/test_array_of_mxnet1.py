@@ -7,7 +7,9 @@ import mxjax as mx
 
 
 @pytest.mark.parametrize("version, kept", [("1.9", True), ("2.0", False)])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool"]
+)
 def test_array_of_numpys_array(version, kept, dtype):
     with mx.config.scope(compat_version=version):
         made = mx.np.array(np.ones(2, dtype))

@@ -25,7 +25,9 @@ GRID = onp.arange(12, dtype="float32").reshape(3, 4)
 )
 def test_insert(obj, values, axis):
     want = onp.insert(GRID, obj, values, axis)
-    got = np.insert(np.array(GRID), obj, values if isinstance(values, float) else np.array(values), axis)
+    got = np.insert(
+        np.array(GRID), obj, values if isinstance(values, float) else np.array(values), axis
+    )
     assert got.dtype == "float32" and got.asnumpy().tolist() == want.tolist()
 
 
@@ -60,9 +62,21 @@ def test_64_bit_defaults_reach_integers_only():
     whole, single = np.array([1, 2], dtype="int32"), np.array([1, 2], dtype="float32")
     npx.set_np(dtype=True)
     try:
-        for made in (whole / 2, 2 / whole, whole / whole, np.true_divide(whole, 2.0), whole.mean(), single.mean()):
+        for made in (
+            whole / 2,
+            2 / whole,
+            whole / whole,
+            np.true_divide(whole, 2.0),
+            whole.mean(),
+            single.mean(),
+        ):
             assert made.dtype == "float64"
-        for made in (single / 2, whole / single, np.true_divide(single, whole), np.mean(single, dtype="float32")):
+        for made in (
+            single / 2,
+            whole / single,
+            np.true_divide(single, whole),
+            np.mean(single, dtype="float32"),
+        ):
             assert made.dtype == "float32"
     finally:
         npx.set_np()
@@ -98,7 +112,9 @@ def test_assignment_by_a_mask_from_an_axis_on(shape, start):
         if isinstance(value, float):
             _internal.boolean_mask_assign_scalar(x, m, value, start_axis=start, out=x)
         else:
-            _internal.boolean_mask_assign_tensor(x, m, np.array(value, dtype="float64"), start_axis=start, out=x)
+            _internal.boolean_mask_assign_tensor(
+                x, m, np.array(value, dtype="float64"), start_axis=start, out=x
+            )
         assert onp.array_equal(x.asnumpy(), want)
 
 
@@ -115,7 +131,13 @@ def test_array_namespace(version):
 def test_moveaxis_refuses_what_is_no_permutation():
     for f in (np.moveaxis, mx.nd.moveaxis):
         x = (np if f is np.moveaxis else mx.nd).ones((1, 2, 3))
-        for source, destination in (([0, 0], [0, 1]), ([0, 1], [1, 1]), (0, [0, 1]), (3, 0), (0, 5)):
+        for source, destination in (
+            ([0, 0], [0, 1]),
+            ([0, 1], [1, 1]),
+            (0, [0, 1]),
+            (3, 0),
+            (0, 5),
+        ):
             with pytest.raises(ValueError, match="moveaxis"):
                 f(x, source, destination)
         assert f(x, [0, 1], [2, 0]).shape == (2, 3, 1)
@@ -138,7 +160,13 @@ def test_triangles_are_indices():
 
 
 def test_reshape_from_the_right_splits_what_its_code_follows():
-    assert npx.reshape(np.ones((8, 5, 4, 6)), (-4, -1, 3, -6), reverse=True).shape == (8, 5, 4, 2, 3)
+    assert npx.reshape(np.ones((8, 5, 4, 6)), (-4, -1, 3, -6), reverse=True).shape == (
+        8,
+        5,
+        4,
+        2,
+        3,
+    )
 
 
 def test_several_results_are_a_tuple():
@@ -158,9 +186,13 @@ def test_random_numbers_of_16_bits_have_all_their_bits():
 def test_distinct_integers_by_their_logarithms():
     found, tries = mx.nd._internal._sample_unique_zipfian(50, shape=(80, 10))
     found = found.asnumpy()
-    assert all(len(set(row)) == 10 for row in found.tolist()) and found.min() == 0 and found.max() < 50
+    assert (
+        all(len(set(row)) == 10 for row in found.tolist()) and found.min() == 0 and found.max() < 50
+    )
     assert (tries.asnumpy() >= 10).all()
-    first = onp.bincount(found[:, 0], minlength=50) / 80  # the first of a row is drawn by the probabilities alone
+    first = (
+        onp.bincount(found[:, 0], minlength=50) / 80
+    )  # the first of a row is drawn by the probabilities alone
     want = onp.log1p(1 / onp.arange(1.0, 51)) / onp.log(51)
     assert abs(first - want).max() < 5 * (0.25 / 80) ** 0.5
 
@@ -168,10 +200,14 @@ def test_distinct_integers_by_their_logarithms():
 def test_result_type():
     assert np.result_type(np.int16, np.float16) == "float16"  # NumPy's is float32
     assert np.result_type(np.ones(2, dtype="int64"), np.int8, np.float32) == "float32"
-    assert np.result_type(np.bool, np.int8) == "int8" and np.result_type(np.int8, np.uint32) == "int64"
+    assert (
+        np.result_type(np.bool, np.int8) == "int8" and np.result_type(np.int8, np.uint32) == "int64"
+    )
     with pytest.raises(TypeError, match="type promotion"):
         np.result_type(np.uint64, np.int8)
-    with pytest.raises(mx.MXNetError, match="type promotion"):  # as the operators say, of both orders
+    with pytest.raises(
+        mx.MXNetError, match="type promotion"
+    ):  # as the operators say, of both orders
         np.add(np.ones(2, dtype="int8"), np.ones(2, dtype="uint64"))
     with pytest.raises(ValueError, match="ndarrays or dtypes"):
         np.result_type("int8")
@@ -179,8 +215,15 @@ def test_result_type():
 
 def test_out_has_the_dtype_of_the_result():
     x, out = np.array([1.0, onp.nan]), np.zeros(2, dtype="bool")
-    assert np.isnan(x, out) is out and out.tolist() == [False, True]  # the second argument of ufuncs
-    for f, given in ((np.isnan, np.zeros(2)), (np.exp, np.zeros(2, dtype="float64")), (np.less, np.zeros(2))):
+    assert np.isnan(x, out) is out and out.tolist() == [
+        False,
+        True,
+    ]  # the second argument of ufuncs
+    for f, given in (
+        (np.isnan, np.zeros(2)),
+        (np.exp, np.zeros(2, dtype="float64")),
+        (np.less, np.zeros(2)),
+    ):
         with pytest.raises(TypeError, match="Type inconsistent"):
             f(*[x] * (1 + (f is np.less)), out=given)
 
@@ -196,7 +239,9 @@ def test_the_largest_element_of_an_eigenvector_is_positive():
     _, vectors = np.linalg.eigh(np.array(a, dtype="float64"))
     rows, values = mx.nd.linalg.syevd(mx.nd.array(a, dtype="float64"))
     v, u = vectors.asnumpy(), rows.asnumpy()
-    assert (onp.take_along_axis(v, abs(v).argmax(1)[:, None], 1) > 0).all() and onp.allclose(u.swapaxes(1, 2), v)
+    assert (onp.take_along_axis(v, abs(v).argmax(1)[:, None], 1) > 0).all() and onp.allclose(
+        u.swapaxes(1, 2), v
+    )
     assert onp.allclose(u.swapaxes(1, 2) * values.asnumpy()[:, None] @ u, a)
 
 
@@ -208,7 +253,9 @@ def test_ctc_looks_at_nothing_beyond_the_lengths():
         data = np.array(x)
         data.attach_grad()
         with mx.autograd.record():
-            loss = npx.ctc_loss(data, np.array([[1, 2], [3, 0]]), np.array([4, 4]), use_data_lengths=True)
+            loss = npx.ctc_loss(
+                data, np.array([[1, 2], [3, 0]]), np.array([4, 4]), use_data_lengths=True
+            )
         loss.backward()
         y.append(loss.tolist())
         grads.append(data.grad.asnumpy())
@@ -234,7 +281,9 @@ def test_old_reshape_infers_zeros():
     assert mx.nd.Reshape(mx.nd.ones((2, 3, 5, 5)), target_shape=(2, 0)).shape == (2, 75)
 
 
-@pytest.mark.parametrize("name", ["stack", "concatenate", "vstack", "hstack", "dstack", "column_stack"])
+@pytest.mark.parametrize(
+    "name", ["stack", "concatenate", "vstack", "hstack", "dstack", "column_stack"]
+)
 def test_one_array_is_a_sequence_of_its_parts(name):
     x = onp.arange(24.0, dtype="float32").reshape(2, 3, 4)
     x = x[0] if name == "column_stack" else x
@@ -255,7 +304,11 @@ def test_edges_of_numpy_functions():
 
 
 def test_what_becomes_of_an_array_of_ones_alone():
-    assert mx.nd.ones((1, 1, 1)).squeeze(inplace=True).shape == (1,) == mx.nd.ones((1, 1, 1)).squeeze().shape
+    assert (
+        mx.nd.ones((1, 1, 1)).squeeze(inplace=True).shape
+        == (1,)
+        == mx.nd.ones((1, 1, 1)).squeeze().shape
+    )
     assert mx.nd.reshape(mx.nd.ones((1, 1)), shape=()).shape == ()
 
 
@@ -267,7 +320,10 @@ def test_normed_is_an_older_word_for_density():
         assert made[0].tolist() == pytest.approx(want, rel=1e-6)
     assert np.histogram(np.array(x), 3, normed=False)[0].tolist() == [3, 0, 1]
     both = np.array(onp.stack([x, x], 1))
-    assert np.histogram2d(both[:, 0], both[:, 1], 2, normed=True)[0].tolist() == [[0.1875, 0], [0, 0.0625]]
+    assert np.histogram2d(both[:, 0], both[:, 1], 2, normed=True)[0].tolist() == [
+        [0.1875, 0],
+        [0, 0.0625],
+    ]
     assert np.histogramdd(both, 2, normed=True)[0].tolist() == [[0.1875, 0], [0, 0.0625]]
     with pytest.raises(TypeError, match="not both"):
         np.histogram2d(both[:, 0], both[:, 1], 2, normed=False, density=True)
@@ -275,7 +331,9 @@ def test_normed_is_an_older_word_for_density():
 
 @pytest.mark.parametrize(("word", "order"), [("inf", onp.inf), ("-inf", -onp.inf)])
 def test_infinite_norms_of_matrices_are_spelled_as_words(word, order):
-    assert np.linalg.matrix_norm(np.array(GRID), ord=word, axis=(1, 0)).item() == onp.linalg.norm(GRID, order, (1, 0))
+    assert np.linalg.matrix_norm(np.array(GRID), ord=word, axis=(1, 0)).item() == onp.linalg.norm(
+        GRID, order, (1, 0)
+    )
 
 
 @pytest.mark.parametrize("axis", [None, 1, (1,)])
@@ -301,12 +359,16 @@ def test_sums_into_narrower_floats_are_rounded_once(given):
     assert np.array(x).sum(axis=1, dtype="float16").tolist() == want.tolist()
 
 
-@pytest.mark.parametrize(("axis", "shape"), [((0, 2), (2, 3, 4)), (1, (2, 3, 4)), (None, (2, 3, 4)), (1, (3,))])
+@pytest.mark.parametrize(
+    ("axis", "shape"), [((0, 2), (2, 3, 4)), (1, (2, 3, 4)), (None, (2, 3, 4)), (1, (3,))]
+)
 def test_the_weights_that_an_average_returns(axis, shape):
     rng = onp.random.default_rng(1)
     x, w = rng.uniform(size=(2, 3, 4)), rng.uniform(size=shape)
     want, total = onp.average(x, axis, w, returned=True)
-    got, weights = np.average(np.array(x, dtype="float64"), axis, np.array(w, dtype="float64"), returned=True)
+    got, weights = np.average(
+        np.array(x, dtype="float64"), axis, np.array(w, dtype="float64"), returned=True
+    )
     onp.testing.assert_allclose(got.asnumpy(), want)
     onp.testing.assert_allclose(onp.broadcast_to(weights.asnumpy(), total.shape), total)
     assert weights.shape == (total.shape if shape == x.shape else ())  # as in MXNet
@@ -317,7 +379,10 @@ def test_positions_along_an_axis_of_an_array_without_elements(name):
     none = onp.zeros((5, 0, 3), "float32")
     for axis in (0, -1):
         got = getattr(np, name)(np.array(none), axis=axis, keepdims=True)
-        assert got.dtype == "int64" and got.shape == getattr(onp, name)(none, axis, keepdims=True).shape
+        assert (
+            got.dtype == "int64"
+            and got.shape == getattr(onp, name)(none, axis, keepdims=True).shape
+        )
         assert got.asnumpy().size == 0
     for axis in (1, None):
         with pytest.raises(mx.MXNetError, match="empty sequence"):
@@ -325,7 +390,11 @@ def test_positions_along_an_axis_of_an_array_without_elements(name):
 
 
 def test_interpolation_beside_infinite_points_is_numpys():
-    given = [1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, onp.nan], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, onp.inf, 4.0]
+    given = (
+        [1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, onp.nan],
+        [1.0, 2.0, 3.0, 4.0],
+        [1.0, 2.0, onp.inf, 4.0],
+    )
     got = np.interp(*[np.array(v, dtype="float64") for v in given])
     onp.testing.assert_array_equal(got.asnumpy(), onp.interp(*given))
 
@@ -333,4 +402,6 @@ def test_interpolation_beside_infinite_points_is_numpys():
 @pytest.mark.parametrize("values", [[2.0, 1.0, 2.0], []])
 def test_what_the_host_computes_of_bfloat16_is_an_array_of_ours(values):
     made = np.unique(np.array(values, dtype="bfloat16"))
-    assert type(made) is np.ndarray and made.asnumpy().astype("float32").tolist() == sorted(set(values))
+    assert type(made) is np.ndarray and made.asnumpy().astype("float32").tolist() == sorted(
+        set(values)
+    )

@@ -50,7 +50,9 @@ def test_zeros_of_nd_by_position(args, kwargs, stype, dtype, place):
     assert made.asnumpy().tolist() == [[0, 0]]
 
 
-@pytest.mark.parametrize(("name", "ndim"), [("atleast_1d", 1), ("atleast_2d", 2), ("atleast_3d", 3)])
+@pytest.mark.parametrize(
+    ("name", "ndim"), [("atleast_1d", 1), ("atleast_2d", 2), ("atleast_3d", 3)]
+)
 def test_numbers_become_arrays_of_axes(name, ndim):
     function = getattr(mx.np, name)
     for number in (1.5, 3):

@@ -68,7 +68,11 @@ FORMATS = {
         (SUMS, [[[4.0, 4.0]], [8.0, 8.0]]),
     ),
     "outputs": (lambda x, s: ([x + s, [x]], s + 1), lambda d, s: (d, s), ([SUMS, [D]], [4.0, 4.0])),
-    "data": (lambda x, s: (x[0] + s, s + x[1] * 0 + 1), lambda d, s: ([d, d], s), (SUMS, [4.0, 4.0])),
+    "data": (
+        lambda x, s: (x[0] + s, s + x[1] * 0 + 1),
+        lambda d, s: ([d, d], s),
+        (SUMS, [4.0, 4.0]),
+    ),
     "no output": (lambda x, s: ([], s + x), lambda d, s: (d, s), ([], [7.0, 10.0])),
     "state unused": (lambda x, s: (x, x), lambda d, s: (d, s), (D, [4.0, 5.0])),
 }
@@ -120,7 +124,9 @@ def test_formats_of_while_loop(run: Any, out: Any, want: Any) -> None:
 def test_loops_of_one_step_stack_one_row(run: Any) -> None:
     """A list of one array is a list: its rows are no steps."""
     s = mx.np.array([2.0, 3.0])
-    out, last = run(lambda d, s: npx.foreach(lambda x, s: (x + s, s * 2), d, s), mx.np.array([[1.0, 1.0]]), s)
+    out, last = run(
+        lambda d, s: npx.foreach(lambda x, s: (x + s, s * 2), d, s), mx.np.array([[1.0, 1.0]]), s
+    )
     assert lists(out) == [[3.0, 4.0]] and lists(last) == [4.0, 6.0]
     for bound, more in ((1, []), (3, [[0.0, 0.0], [0.0, 0.0]])):
 
@@ -153,7 +159,9 @@ def test_a_while_loop_without_a_step(run: Any) -> None:
 
 
 def test_a_while_loop_of_nd_without_a_step() -> None:
-    never = mx.nd.contrib.while_loop(lambda i: i > 30, lambda i: (i, [i + 1]), [mx.nd.ones(1)], max_iterations=3)
+    never = mx.nd.contrib.while_loop(
+        lambda i: i > 30, lambda i: (i, [i + 1]), [mx.nd.ones(1)], max_iterations=3
+    )
     assert lists(tuple(never)) == ([], [[1.0]])
 
 
@@ -166,7 +174,9 @@ def test_the_condition_of_np_is_an_integer(run: Any, array: Any, last: float) ->
 def test_foreach_over_nothing(run: Any) -> None:
     """MXNet ends in an IndexError; the shapes of the outputs are known all the same."""
     out, last = run(
-        lambda d, s: npx.foreach(lambda x, s: ([x.sum(), x], s + x), d, s), mx.np.zeros((0, 2)), mx.np.ones(2)
+        lambda d, s: npx.foreach(lambda x, s: ([x.sum(), x], s + x), d, s),
+        mx.np.zeros((0, 2)),
+        mx.np.ones(2),
     )
     assert [o.shape for o in out] == [(0,), (0, 2)] and lists(last) == [1.0, 1.0]
 
@@ -277,7 +287,9 @@ def test_higher_orders(run: Any) -> None:
     w, s = mx.np.array(0.9), mx.np.array(2.0)
     w.attach_grad()
     with autograd.record():
-        _, last = run(lambda w, s, x: npx.foreach(lambda x, s: ([], s * w), x, s), w, s, mx.np.zeros(10))
+        _, last = run(
+            lambda w, s, x: npx.foreach(lambda x, s: ([], s * w), x, s), w, s, mx.np.zeros(10)
+        )
         first = autograd.grad(last, [w], create_graph=True, retain_graph=True)[0]
         first.backward()
     np.testing.assert_allclose(first.asnumpy(), 20 * 0.9**9, rtol=1e-5)
@@ -290,7 +302,10 @@ def test_gradients_of_while_loop(run: Any) -> None:
     x.attach_grad()
     with autograd.record():
         out, last = run(
-            lambda x: npx.while_loop(lambda x: x < 40, lambda x: (x * x, [x * 2]), [x], max_iterations=9), x
+            lambda x: npx.while_loop(
+                lambda x: x < 40, lambda x: (x * x, [x * 2]), [x], max_iterations=9
+            ),
+            x,
         )
         first = autograd.grad(out.sum() + last[0], [x], create_graph=True, retain_graph=True)[0]
         first.backward()
@@ -305,7 +320,10 @@ def test_steps_that_did_not_happen_give_no_nan(run: Any) -> None:
     x.attach_grad()
     with autograd.record():
         out, _ = run(
-            lambda x: npx.while_loop(lambda x: x > 0, lambda x: (mx.np.sqrt(x), [x - 1]), [x], max_iterations=9), x
+            lambda x: npx.while_loop(
+                lambda x: x > 0, lambda x: (mx.np.sqrt(x), [x - 1]), [x], max_iterations=9
+            ),
+            x,
         )
         loss = out.sum()
     loss.backward()
@@ -313,12 +331,16 @@ def test_steps_that_did_not_happen_give_no_nan(run: Any) -> None:
 
 
 def test_a_while_loop_with_a_huge_bound_keeps_no_rows_for_it() -> None:
-    _, (i,) = npx.while_loop(lambda i: i < 3, lambda i: (None, [i + 1]), [mx.np.array(0)], max_iterations=10**9)
+    _, (i,) = npx.while_loop(
+        lambda i: i < 3, lambda i: (None, [i + 1]), [mx.np.array(0)], max_iterations=10**9
+    )
     assert i.item() == 3
     x = mx.np.array(1.0)
     x.attach_grad()
     with autograd.record():
-        _, (y,) = npx.while_loop(lambda x: x < 8, lambda x: (None, [x * 2]), [x], max_iterations=10**9)
+        _, (y,) = npx.while_loop(
+            lambda x: x < 8, lambda x: (None, [x * 2]), [x], max_iterations=10**9
+        )
     y.backward()
     assert x.grad.item() == 8
 
@@ -365,7 +387,11 @@ def test_nested_loops_and_branches(run: Any) -> None:
 
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_cond(hybridize: bool) -> None:
-    block = Function(lambda x, y: npx.cond(lambda x: x.sum() > 0, lambda x: [x * y, [x]], lambda x: [x * 3, [y]], x))
+    block = Function(
+        lambda x, y: npx.cond(
+            lambda x: x.sum() > 0, lambda x: [x * y, [x]], lambda x: [x * 3, [y]], x
+        )
+    )
     if hybridize:
         block.hybridize()
     y = mx.np.array([5.0, 7.0])
@@ -398,7 +424,9 @@ def test_inside_jax() -> None:
     def f(x: Any) -> Any:
         x = mx.np.from_jax(x)
         out, last = npx.foreach(lambda x, s: (x * s, s + x * w), x, mx.np.ones(2))
-        rows, _ = npx.while_loop(lambda v: v.sum() < 50, lambda v: (v * w, v * 2), last * 0 + 1, max_iterations=9)
+        rows, _ = npx.while_loop(
+            lambda v: v.sum() < 50, lambda v: (v * w, v * 2), last * 0 + 1, max_iterations=9
+        )
         return npx.cond(last.sum() > 0, lambda: out.sum() + rows.sum(), lambda: out.sum() * 3).jax
 
     with jax.enable_x64(True):
@@ -421,14 +449,18 @@ def test_inside_jax() -> None:
 
 def test_each_step_draws_its_own_numbers(run: Any) -> None:
     def forward(x: Any) -> Any:
-        return npx.foreach(lambda x, s: ([npx.dropout(x, 0.5), mx.np.random.uniform(size=(2,))], s), x, [])
+        return npx.foreach(
+            lambda x, s: ([npx.dropout(x, 0.5), mx.np.random.uniform(size=(2,))], s), x, []
+        )
 
     x = mx.np.ones((12, 64))
     want: list[Any] = []
     mx.random.seed(5)
     with autograd.train_mode():
         for _ in range(12):
-            want.append((npx.dropout(x[0], 0.5).asnumpy(), mx.np.random.uniform(size=(2,)).asnumpy()))
+            want.append(
+                (npx.dropout(x[0], 0.5).asnumpy(), mx.np.random.uniform(size=(2,)).asnumpy())
+            )
         after = mx.np.random.uniform().item()
         mx.random.seed(5)
         (masks, numbers), _ = run(forward, x)
@@ -446,7 +478,9 @@ def test_random_numbers_of_while_loop_and_nested_loops(run: Any) -> None:
         def step(i: Any) -> Any:
             return [npx.foreach(inner, x, [])[0], mx.np.random.uniform(size=(1,))], i + 1
 
-        return npx.while_loop(lambda i: i + mx.np.random.uniform() * 0 < 9, step, mx.np.zeros(()), max_iterations=9)
+        return npx.while_loop(
+            lambda i: i + mx.np.random.uniform() * 0 < 9, step, mx.np.zeros(()), max_iterations=9
+        )
 
     mx.random.seed(5)
     want = [mx.np.random.uniform(size=(1,)).item() for _ in range(9 * 4)]
@@ -473,7 +507,9 @@ def test_statistics_move_with_each_step(mode: str, monkeypatch: pytest.MonkeyPat
         out.backward()
         for rows in x:
             mean = 0.9 * mean + 0.1 * rows.mean(0)
-        np.testing.assert_allclose(norm.running_mean.data().asnumpy(), mean, rtol=1e-4, atol=1e-5, err_msg=str(step))
+        np.testing.assert_allclose(
+            norm.running_mean.data().asnumpy(), mean, rtol=1e-4, atol=1e-5, err_msg=str(step)
+        )
     assert norm.running_mean.data()._value().tape is None
     block(mx.np.array(x)).wait_to_read()
     np.testing.assert_allclose(norm.running_mean.data().asnumpy(), mean, rtol=1e-4, atol=1e-5)
@@ -519,7 +555,10 @@ def test_parameters_of_unknown_shape_are_initialized_in_a_body() -> None:
     cell = nn.Dense(3)
     cell.initialize(init="ones")
     out, _ = npx.foreach(lambda x, s: (cell(x), s), mx.np.ones((10, 2, 4)), [])
-    assert cell.weight.shape == (3, 4) and cell.weight.data().asnumpy().tolist() == np.ones((3, 4)).tolist()
+    assert (
+        cell.weight.shape == (3, 4)
+        and cell.weight.data().asnumpy().tolist() == np.ones((3, 4)).tolist()
+    )
     np.testing.assert_array_equal(out.asnumpy(), np.full((10, 2, 3), 4.0))
 
 
@@ -530,14 +569,18 @@ def test_memonger_takes_a_loop_for_one_step(mirror: Any) -> None:
     def losses(mirror: Any) -> list[float]:
         mx.random.seed(1)
         block = Function(
-            lambda first, cell, last, x: last(npx.foreach(lambda x, s: (cell(s * x),) * 2, first(x), x[0] * 0 + 1)[0]),
+            lambda first, cell, last, x: last(
+                npx.foreach(lambda x, s: (cell(s * x),) * 2, first(x), x[0] * 0 + 1)[0]
+            ),
             nn.Dense(4, in_units=4, flatten=False, activation="tanh"),
             nn.Dense(4, in_units=4, flatten=False, activation="tanh"),
             nn.Dense(2, in_units=4, flatten=False),
         )
         block.initialize(mx.init.Normal(0.5))
         x = mx.np.array(np.cos(np.arange(80.0)).reshape(10, 2, 4).astype("float32"))
-        block.hybridize(mirror=memonger.plan(block, x, budget="100KB") if mirror == "plan" else mirror)
+        block.hybridize(
+            mirror=memonger.plan(block, x, budget="100KB") if mirror == "plan" else mirror
+        )
         trainer = gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
         found = []
         for _ in range(3):
@@ -572,13 +615,37 @@ X, S = mx.np.ones((3, 2)), mx.np.ones(2)
     ("fn", "error", "words"),
     [
         (lambda: npx.foreach(lambda x, s: (x, s), 3.0, S), AssertionError, "data must be an array"),
-        (lambda: npx.foreach(lambda x, s: (x, s), X, None), AssertionError, "init_states must be an array"),
-        (lambda: npx.foreach(lambda x, s: (None, s), X, S), ValueError, "an output of foreach's body must be"),
+        (
+            lambda: npx.foreach(lambda x, s: (x, s), X, None),
+            AssertionError,
+            "init_states must be an array",
+        ),
+        (
+            lambda: npx.foreach(lambda x, s: (None, s), X, S),
+            ValueError,
+            "an output of foreach's body must be",
+        ),
         (lambda: npx.foreach(lambda x, s: x, X, S), ValueError, "returns two things"),
-        (lambda: npx.foreach(lambda x, s: (x, s), [X, X[:2]], S), ValueError, "must have one length"),
-        (lambda: npx.while_loop(lambda x: x, lambda x: (x, x), S), ValueError, "max_iterations should be specified"),
-        (lambda: npx.while_loop(lambda x: x, lambda x: (x, x), [], 3), ValueError, "at least one element"),
-        (lambda: npx.while_loop(lambda x: x, lambda x: (x, x), S, "a"), ValueError, "Cannot convert max_iterations"),
+        (
+            lambda: npx.foreach(lambda x, s: (x, s), [X, X[:2]], S),
+            ValueError,
+            "must have one length",
+        ),
+        (
+            lambda: npx.while_loop(lambda x: x, lambda x: (x, x), S),
+            ValueError,
+            "max_iterations should be specified",
+        ),
+        (
+            lambda: npx.while_loop(lambda x: x, lambda x: (x, x), [], 3),
+            ValueError,
+            "at least one element",
+        ),
+        (
+            lambda: npx.while_loop(lambda x: x, lambda x: (x, x), S, "a"),
+            ValueError,
+            "Cannot convert max_iterations",
+        ),
         (
             lambda: npx.while_loop(lambda x: x.sum() > 0, lambda x: (x, [x, x]), [S], 3),
             ValueError,
@@ -590,7 +657,9 @@ X, S = mx.np.ones((3, 2)), mx.np.ones(2)
             r"state 0 is float32\[2\] before a step and float32\[\] after it: the body .*test_control_flow.py:\d+",
         ),
         (
-            lambda: hybrid(lambda x, s: npx.foreach(lambda x, s: (x, s * 1.5), x, s))(X, mx.np.ones(2, dtype="int32")),
+            lambda: hybrid(lambda x, s: npx.foreach(lambda x, s: (x, s * 1.5), x, s))(
+                X, mx.np.ones(2, dtype="int32")
+            ),
             ValueError,
             r"state 0 is int32\[2\] before a step and float",
         ),
@@ -620,6 +689,10 @@ def test_errors(fn: Any, error: Any, words: str) -> None:
 def test_an_array_that_leaves_a_body_by_another_way() -> None:
     kept = []
     npx.foreach(lambda x, s: (kept.append(x) or x, s), mx.np.array(X100), [])
-    for use in (lambda: kept[0] + 1, lambda: kept[0].asnumpy(), lambda: hybrid(lambda x: x + kept[0])(S)):
+    for use in (
+        lambda: kept[0] + 1,
+        lambda: kept[0].asnumpy(),
+        lambda: hybrid(lambda x: x + kept[0])(S),
+    ):
         with pytest.raises(errors.MXNetError, match="Return it from the block, or from the body"):
             use()

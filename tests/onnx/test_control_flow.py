@@ -73,7 +73,9 @@ def test_symbols(tmp_path):
     both = mx.sym.Group([outs, chosen])
     path = tmp_path / "net.onnx"
     mx.onnx.export_model(both, {}, [(2, 2), (2,)], onnx_file_path=path)
-    same(ran(path, *[a.asnumpy() for a in given.values()]), [a.asnumpy() for a in both.eval(**given)])
+    same(
+        ran(path, *[a.asnumpy() for a in given.values()]), [a.asnumpy() for a in both.eval(**given)]
+    )
 
 
 # ---- graphs that others wrote
@@ -90,7 +92,9 @@ def model(nodes, inputs, outs, numbers=()):
 
 
 def agrees(made, *inputs):
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     want = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), inputs, strict=True)})
     block = mx.onnx.import_to_gluon(made, mx.cpu())
     got = outputs(block, [mx.np.array(a, dtype=a.dtype) for a in inputs])
@@ -108,8 +112,14 @@ def test_scan_backwards_along_another_axis():
         [helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["t"], ["y"])], "body",
         [value("s", [2]), value("x", [2])], [value("t", [2]), value("y", [2])],
     )  # fmt: skip
-    ways = {f"scan_{which}_{what}": [1] for which in ("input", "output") for what in ("axes", "directions")}
-    node = helper.make_node("Scan", ["start", "data"], ["end", "all"], body=body, num_scan_inputs=1, **ways)
+    ways = {
+        f"scan_{which}_{what}": [1]
+        for which in ("input", "output")
+        for what in ("axes", "directions")
+    }
+    node = helper.make_node(
+        "Scan", ["start", "data"], ["end", "all"], body=body, num_scan_inputs=1, **ways
+    )
     agrees(
         model([node], [value("start", [2]), value("data", [2, 3])], [value("end", [2]), value("all", [2, 3])]),
         rand(2), rand(2, 3),
@@ -127,11 +137,19 @@ def loop(condition, count, kept=True):
         helper.make_node("Identity", ["less" if condition else "going"], ["again"]),
     ]
     ins = [value("i", [], TensorProto.INT64), value("going", [], TensorProto.BOOL), value("x", [2])]
-    outs = [value("again", [], TensorProto.BOOL), value("x2", [2]), *([value("kept", [2])] if kept else [])]
+    outs = [
+        value("again", [], TensorProto.BOOL),
+        value("x2", [2]),
+        *([value("kept", [2])] if kept else []),
+    ]
     body = helper.make_graph(nodes, "b", ins, outs)
-    node = helper.make_node("Loop", ["count", "", "start"], ["end", *(["all"] if kept else [])], body=body)
+    node = helper.make_node(
+        "Loop", ["count", "", "start"], ["end", *(["all"] if kept else [])], body=body
+    )
     results = [value("end", [2]), *([value("all", [None, 2])] if kept else [])]
-    return model([node], [value("start", [2])], results, {"count": np.int64(count), "limit": np.float32(20)})
+    return model(
+        [node], [value("start", [2])], results, {"count": np.int64(count), "limit": np.float32(20)}
+    )
 
 
 @pytest.mark.parametrize("condition, kept", [(False, True), (True, True), (True, False)])
@@ -157,7 +175,9 @@ def test_if_of_two_branches():
 def test_gru_that_resets_before_the_product():
     w, r, b = rand(2, 12, 3), rand(2, 12, 4), rand(2, 24)
     for way, n in (("bidirectional", 2), ("reverse", 1)):
-        node = helper.make_node("GRU", ["x", "w", "r", "b", "", "h"], ["y", "last"], hidden_size=4, direction=way)
+        node = helper.make_node(
+            "GRU", ["x", "w", "r", "b", "", "h"], ["y", "last"], hidden_size=4, direction=way
+        )
         numbers = {"w": w[:n], "r": r[:n], "b": b[:n], "h": rand(n, 2, 4)}
         outs = [value("y", [5, n, 2, 4]), value("last", [n, 2, 4])]
         agrees(model([node], [value("x", [5, 2, 3])], outs, numbers), rand(5, 2, 3))
@@ -177,9 +197,16 @@ def test_non_max_suppression(center):
         corners[..., 2:] *= 0.5
     scores = dice.permutation(54).reshape(2, 3, 9).astype("float32") / 54
     node = helper.make_node(
-        "NonMaxSuppression", ["boxes", "scores", "most", "iou", "score"], ["y"], center_point_box=center
+        "NonMaxSuppression",
+        ["boxes", "scores", "most", "iou", "score"],
+        ["y"],
+        center_point_box=center,
     )
-    numbers = {"most": np.array([4], "int64"), "iou": np.array([0.2], "float32"), "score": np.array([0.15], "float32")}
+    numbers = {
+        "most": np.array([4], "int64"),
+        "iou": np.array([0.2], "float32"),
+        "score": np.array([0.15], "float32"),
+    }
     ins = [value("boxes", [2, 9, 4]), value("scores", [2, 3, 9])]
     agrees(model([node], ins, [value("y", [None, 3], TensorProto.INT64)], numbers), corners, scores)
 
@@ -188,7 +215,9 @@ def test_what_cannot_be_said():
     body = loop(True, 3, False).graph.node[0].attribute[0].g
     node = helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)
     numbers = {"yes": np.array(True), "limit": np.float32(20)}
-    with pytest.raises(errors.MXNetNotImplementedError, match="a number of steps that it takes at most"):
+    with pytest.raises(
+        errors.MXNetNotImplementedError, match="a number of steps that it takes at most"
+    ):
         mx.onnx.import_model(model([node], [value("x", [2])], [value("y", [2])], numbers))
     net = initialized(Alone(mx.gluon.rnn.LSTM(3, projection_size=2)))
     outputs(net, [normal(2, 1, 4)])

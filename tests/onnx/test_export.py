@@ -31,7 +31,10 @@ def agrees(net, path, *inputs, others=(), **options):
     want = outputs(net, inputs)
     file = f"{path}/net.onnx"
     assert (
-        mx.onnx.export_model(net, None, [a.shape for a in inputs], [a.dtype for a in inputs], file, **options) == file
+        mx.onnx.export_model(
+            net, None, [a.shape for a in inputs], [a.dtype for a in inputs], file, **options
+        )
+        == file
     )
     session = onnxruntime.InferenceSession(file)
     names = [i.name for i in session.get_inputs()]
@@ -50,7 +53,12 @@ def normal(*shape, dtype="float32"):
 def small_images():
     net = nn.HybridSequential()
     net.add(
-        nn.Conv2D(4, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(), nn.Flatten(), nn.Dense(5)
+        nn.Conv2D(4, 3, padding=1),
+        nn.BatchNorm(),
+        nn.Activation("relu"),
+        nn.MaxPool2D(),
+        nn.Flatten(),
+        nn.Dense(5),
     )
     return initialized(net)
 
@@ -67,7 +75,9 @@ def test_newest_opset_is_valid(tmp_path):
     net = small_images()
     net(normal(1, 3, 8, 8))
     newest = onnx.defs.onnx_opset_version()
-    mx.onnx.export_model(net, None, [(1, 3, 8, 8)], onnx_file_path=tmp_path / "net.onnx", opset_version=newest)
+    mx.onnx.export_model(
+        net, None, [(1, 3, 8, 8)], onnx_file_path=tmp_path / "net.onnx", opset_version=newest
+    )
     onnx.checker.check_model(str(tmp_path / "net.onnx"), full_check=True)
 
 
@@ -104,7 +114,12 @@ class Alone(nn.HybridBlock):
 def test_recurrent(tmp_path, layer, bidirectional):
     net = initialized(Alone(getattr(rnn, layer)(6, num_layers=2, bidirectional=bidirectional)))
     agrees(
-        net, tmp_path, normal(5, 3, 4), others=[[normal(2, 7, 4)]], dynamic=True, dynamic_input_shapes=[(None, None, 4)]
+        net,
+        tmp_path,
+        normal(5, 3, 4),
+        others=[[normal(2, 7, 4)]],
+        dynamic=True,
+        dynamic_input_shapes=[(None, None, 4)],
     )
 
 
@@ -130,7 +145,9 @@ class Encoder(nn.HybridBlock):
         super().__init__()
         self.heads = heads
         self.embed = nn.Embedding(11, units)
-        self.query, self.key, self.value, self.out = (nn.Dense(units, flatten=False) for _ in range(4))
+        self.query, self.key, self.value, self.out = (
+            nn.Dense(units, flatten=False) for _ in range(4)
+        )
         self.inner, self.outer = nn.Dense(32, flatten=False), nn.Dense(units, flatten=False)
         self.norm, self.last = nn.LayerNorm(), nn.LayerNorm()
         self.gelu, self.drop = nn.GELU(), nn.Dropout(0.1)
@@ -221,7 +238,13 @@ def test_box_nms(tmp_path, options):
 )  # fmt: skip
 def test_zoo(tmp_path, name, size):
     net = initialized(vision.get_model(name, classes=10))
-    agrees(net, tmp_path, normal(1, 3, size, size), dynamic=True, dynamic_input_shapes=[(None, 3, size, size)])
+    agrees(
+        net,
+        tmp_path,
+        normal(1, 3, size, size),
+        dynamic=True,
+        dynamic_input_shapes=[(None, 3, size, size)],
+    )
 
 
 # ---- symbols and files ------------------------------------------------------------------------------
@@ -232,8 +255,12 @@ def test_from_files(tmp_path):
     x = normal(2, 3, 8, 8)
     want = net(x).asnumpy()
     symbol, params = net.export(tmp_path / "net")
-    mx.contrib.onnx.export_model(symbol, params, [(2, 3, 8, 8)], np.float32, str(tmp_path / "net.onnx"), verbose=True)
-    (got,) = onnxruntime.InferenceSession(str(tmp_path / "net.onnx")).run(None, {"data": x.asnumpy()})
+    mx.contrib.onnx.export_model(
+        symbol, params, [(2, 3, 8, 8)], np.float32, str(tmp_path / "net.onnx"), verbose=True
+    )
+    (got,) = onnxruntime.InferenceSession(str(tmp_path / "net.onnx")).run(
+        None, {"data": x.asnumpy()}
+    )
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
@@ -286,7 +313,9 @@ def test_wrong_arguments(tmp_path):
     with pytest.raises(ValueError, match="sym, got int"):
         mx.onnx.export_model(3, weights, [(2, 4)], onnx_file_path=file)
     with pytest.raises(AssertionError, match="dynamic_input_shapes"):
-        mx.onnx.export_model(net, weights, [(2, 4)], onnx_file_path=file, dynamic_input_shapes=[(None, 4)])
+        mx.onnx.export_model(
+            net, weights, [(2, 4)], onnx_file_path=file, dynamic_input_shapes=[(None, 4)]
+        )
     with pytest.raises(errors.MXNetError, match="fc.*shape"):
         mx.onnx.export_model(net, weights, [(2, 5)], onnx_file_path=file)
 

@@ -47,7 +47,8 @@ def test_arrays_beside_the_file_are_read(folder, location):
 
 
 @pytest.mark.parametrize(
-    "location", ["../secret", "/SECRET", "link", "up/secret", "sub/../../secret", "", "..", ".", "sub", "pipe"]
+    "location",
+    ["../secret", "/SECRET", "link", "up/secret", "sub/../../secret", "", "..", ".", "sub", "pipe"],
 )
 def test_nothing_outside_the_folder_is_read(folder, location):
     location = location.replace("/SECRET", str(folder.parent / "secret"))
@@ -56,7 +57,8 @@ def test_nothing_outside_the_folder_is_read(folder, location):
 
 
 @pytest.mark.parametrize(
-    ("offset", "length"), [(-4, 12), (100, 12), (0, 10**15), (0, -1), ("x", 12), (10**30, 3), (0, "1e3")]
+    ("offset", "length"),
+    [(-4, 12), (100, 12), (0, 10**15), (0, -1), ("x", 12), (10**30, 3), (0, "1e3")],
 )
 def test_places_in_the_file_are_checked(folder, offset, length):
     with pytest.raises(FormatError, match="net.onnx"):

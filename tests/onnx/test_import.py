@@ -33,13 +33,25 @@ REFUSED = {
     "test_MaxPool2d_stride_padding_dilation": "dilations",
 }  # fmt: skip
 # A few of each kind for the usual run.
-USUAL = ("Conv1d_groups", "GLU", "MaxPool3d_stride", "PReLU_2d", "Softmin", "_view", "_addmm", "_pad", "_add_broadcast")
+USUAL = (
+    "Conv1d_groups",
+    "GLU",
+    "MaxPool3d_stride",
+    "PReLU_2d",
+    "Softmin",
+    "_view",
+    "_addmm",
+    "_pad",
+    "_add_broadcast",
+)
 
 
 def comes_back(net, file, *inputs, others=(), **options):
     """Export and import; the block gives what the network gives, on ``others`` too."""
     outputs(net, inputs)
-    mx.onnx.export_model(net, None, [a.shape for a in inputs], [a.dtype for a in inputs], file, **options)
+    mx.onnx.export_model(
+        net, None, [a.shape for a in inputs], [a.dtype for a in inputs], file, **options
+    )
     block = mx.onnx.import_to_gluon(file, mx.cpu())
     for given in (inputs, *others):
         for g, w in zip(outputs(block, given), outputs(net, given), strict=True):
@@ -51,7 +63,9 @@ def comes_back(net, file, *inputs, others=(), **options):
 def test_images(tmp_path):
     batch = {"dynamic": True, "dynamic_input_shapes": [(None, 3, 8, 8)]}
     net = small_images()
-    comes_back(net, tmp_path / "net.onnx", normal(2, 3, 8, 8), others=[[normal(3, 3, 8, 8)]], **batch)
+    comes_back(
+        net, tmp_path / "net.onnx", normal(2, 3, 8, 8), others=[[normal(3, 3, 8, 8)]], **batch
+    )
     symbol, args, auxs = mx.contrib.onnx.import_model(tmp_path / "net.onnx")
     assert len(auxs) == 2 and set(symbol.list_arguments()) == {"data", *args}
     assert mx.contrib.onnx.get_model_metadata(tmp_path / "net.onnx") == {
@@ -74,7 +88,9 @@ def test_as_module(tmp_path):
 
 @pytest.mark.parametrize("layer, bidirectional", [("LSTM", True), ("GRU", False), ("RNN", False)])
 def test_recurrent(tmp_path, layer, bidirectional):
-    net = initialized(Alone(getattr(mx.gluon.rnn, layer)(6, num_layers=2, bidirectional=bidirectional)))
+    net = initialized(
+        Alone(getattr(mx.gluon.rnn, layer)(6, num_layers=2, bidirectional=bidirectional))
+    )
     free = {"dynamic": True, "dynamic_input_shapes": [(None, None, 4)]}
     comes_back(net, tmp_path / "net.onnx", normal(5, 3, 4), others=[[normal(2, 7, 4)]], **free)
 
@@ -82,7 +98,14 @@ def test_recurrent(tmp_path, layer, bidirectional):
 def test_transformer(tmp_path):
     lengths = mx.np.array([5.0, 3.0])
     others = [[tokens(3, 4), mx.np.array([1.0, 4.0, 2.0])]]
-    comes_back(initialized(Encoder()), tmp_path / "net.onnx", tokens(2, 5), lengths, others=others, dynamic=True)
+    comes_back(
+        initialized(Encoder()),
+        tmp_path / "net.onnx",
+        tokens(2, 5),
+        lengths,
+        others=others,
+        dynamic=True,
+    )
 
 
 def test_weights_that_are_read_train(tmp_path):
@@ -108,7 +131,10 @@ def tensor(path):
 
 
 def numbered(folder, kind):
-    return [tensor(p) for p in sorted(folder.glob(f"{kind}_*.pb"), key=lambda p: int(p.stem.rpartition("_")[2]))]
+    return [
+        tensor(p)
+        for p in sorted(folder.glob(f"{kind}_*.pb"), key=lambda p: int(p.stem.rpartition("_")[2]))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,12 +173,15 @@ def test_rows_come_back():
             if not given:
                 continue
             results = run(
-                [(node, j) for j in range(node.count())], {v: array(a, dtype=a.dtype) for v, a in feed.items()}
+                [(node, j) for j in range(node.count())],
+                {v: array(a, dtype=a.dtype) for v, a in feed.items()},
             )
             if any(n.op_type == "NonMaxSuppression" for n in model.graph.node):
                 try:
                     GraphProto().from_onnx(model.graph, 18)
-                except errors.MXNetNotImplementedError as error:  # how many classes there are, in some
+                except (
+                    errors.MXNetNotImplementedError
+                ) as error:  # how many classes there are, in some
                     assert "computed where the network runs" in str(error)
                     continue
             block = GraphProto().graph_to_gluon(model.graph, mx.cpu(), 18)
@@ -262,7 +291,9 @@ def test_a_few_bytes_do_not_become_large_arrays(kind, constants, attrs, tmp_path
                 mx.onnx.import_model(path)
         else:  # it stays a node: who runs it hears of the memory
             _, arrays, _ = mx.onnx.import_model(path)
-            assert sum(each.size for each in arrays.values()) <= sum(each.size for each in constants)
+            assert sum(each.size for each in arrays.values()) <= sum(
+                each.size for each in constants
+            )
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
@@ -282,14 +313,23 @@ def test_damaged_files(tmp_path):
 def test_norms_of_windows_are_of_absolute_values(kind, order, tmp_path):
     """ONNX's; MXNet's pooling keeps the signs of odd powers, and is a sum where the order is 1."""
     attrs = {"kernel_shape": [2, 2]} if kind == "LpPool" else {}
-    shapes = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 1, 2, 2]), ("y", None))]
-    graph = helper.make_graph([helper.make_node(kind, ["x"], ["y"], p=order, **attrs)], "g", shapes[:1], shapes[1:])
+    shapes = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [1, 1, 2, 2]), ("y", None))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["x"], ["y"], p=order, **attrs)], "g", shapes[:1], shapes[1:]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     x = np.array([[[[1, -2], [-3, 0.5]]]], "float32")
     found = mx.onnx.import_to_gluon(tmp_path / "net.onnx")(mx.np.array(x))
     np.testing.assert_allclose(found.item(), (np.abs(x) ** order).sum() ** (1 / order), rtol=1e-6)
-    net = Alone(lambda x: mx.npx.pooling(x, kernel=(2, 2), pool_type="lp", p_value=order, global_pool=kind != "LpPool"))
+    net = Alone(
+        lambda x: mx.npx.pooling(
+            x, kernel=(2, 2), pool_type="lp", p_value=order, global_pool=kind != "LpPool"
+        )
+    )
     net.hybridize()
     if order < 3:
         comes_back(net, tmp_path / "own.onnx", mx.np.array(x))

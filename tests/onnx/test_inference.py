@@ -75,14 +75,19 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.onnx")):
         pass
     print(path.stem)
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n")[:-1] == sorted(NEGATIVE)
 
 
 def shapes(found):
     return {
-        info.name: [d.dim_value if d.HasField("dim_value") else d.dim_param for d in info.type.tensor_type.shape.dim]
+        info.name: [
+            d.dim_value if d.HasField("dim_value") else d.dim_param
+            for d in info.type.tensor_type.shape.dim
+        ]
         for info in (*found.graph.value_info, *found.graph.output)
     }
 

@@ -43,21 +43,31 @@ def node_of(op, case, number):
         elif a is not None:
             constants[name] = a
     attrs = {k: v for k, v in case.attrs.items() if k != "is_train"}
-    return Node("it", op, attrs, {}, [(v, 0) for v in feed], used, constants, is_np=not op.legacy), feed
+    return Node(
+        "it", op, attrs, {}, [(v, 0) for v in feed], used, constants, is_np=not op.legacy
+    ), feed
 
 
 def written(node, feed, opset, params=()):
     """The node as a model, and the inputs that are no parameters, by name."""
-    graph = Graph([(node, k) for k in range(node.count())], {v.name: a for v, a in feed.items() if v.name in params})
+    graph = Graph(
+        [(node, k) for k in range(node.count())],
+        {v.name: a for v, a in feed.items() if v.name in params},
+    )
     given = {v.name: a for v, a in feed.items()}
     given = {n.name: given[n.name] for n in graph.inputs}
     shapes = [a.shape for a in given.values()]
-    w = graph.write(opset, shapes, [a.dtype for a in given.values()], [[False] * len(s) for s in shapes])
+    w = graph.write(
+        opset, shapes, [a.dtype for a in given.values()], [[False] * len(s) for s in shapes]
+    )
     return model_of(w, graph, shapes), given
 
 
 def agrees(node, feed, opset, params=()):
-    results = run([(node, k) for k in range(node.count())], {v: array(a, dtype=a.dtype) for v, a in feed.items()})
+    results = run(
+        [(node, k) for k in range(node.count())],
+        {v: array(a, dtype=a.dtype) for v, a in feed.items()},
+    )
     want = [a.asnumpy() for a in results]
     model, given = written(node, feed, opset, params)
     got = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)
@@ -85,7 +95,9 @@ def test_rest_of_a_division_by_zero(name, dtype):
     """It is 0, as in MXNet; ONNX has NaN, and onnxruntime an error."""
     feed = {Node("a"): np.array([5, -5, 7], dtype), Node("b"): np.array([0, 3, -4], dtype)}
     op = ROWS[name]
-    node = Node("it", op, {}, {}, [(v, 0) for v in feed], list(op.array_params), is_np=not op.legacy)
+    node = Node(
+        "it", op, {}, {}, [(v, 0) for v in feed], list(op.array_params), is_np=not op.legacy
+    )
     agrees(node, feed, 17)
 
 
@@ -109,4 +121,8 @@ def test_rows_at_other_opsets(opset):
             try:
                 agrees(node, feed, opset, ("in_parameters",) if name == "rnn" else ())
             except errors.MXNetNotImplementedError as error:
-                assert f"{name}-{k}" in REFUSED or "needs opset" in str(error) or "from opset" in str(error), name
+                assert (
+                    f"{name}-{k}" in REFUSED
+                    or "needs opset" in str(error)
+                    or "from opset" in str(error)
+                ), name

@@ -25,7 +25,9 @@ class World:
     def nd(self, values, dtype="float32"):
         return self.mx.nd.array(onp.array(values, dtype), dtype=dtype)
 
-    def operator(self, forward=None, backward=None, *, top=True, n_in=1, n_out=1, aux=(), **methods):
+    def operator(
+        self, forward=None, backward=None, *, top=True, n_in=1, n_out=1, aux=(), **methods
+    ):
         """Register an operator (twice the input, gradient -5 times the output's) and give its name."""
         mx, log = self.mx, self.log
 
@@ -119,7 +121,9 @@ class World:
             y.wait_to_read()
             before = self.events(counts)
             y.backward()
-            found.append([y.asnumpy().tolist(), x.grad.asnumpy().tolist(), before, self.events(counts)])
+            found.append(
+                [y.asnumpy().tolist(), x.grad.asnumpy().tolist(), before, self.events(counts)]
+            )
         return found
 
     def bind(self, symbol, args, grads, req="write", aux=None):
@@ -216,7 +220,9 @@ def executors_and_requests(w):
                      dict(zip("ab", req, strict=True)))  # fmt: skip
         run.forward(is_train=True)
         run.backward(w.nd([1, 1]))
-        found.append([grads["a"].asnumpy().tolist(), grads["b"].asnumpy().tolist(), w.events(False)])
+        found.append(
+            [grads["a"].asnumpy().tolist(), grads["b"].asnumpy().tolist(), w.events(False)]
+        )
     return found
 
 
@@ -234,7 +240,9 @@ def results_that_nobody_uses(w):
     for k in (0, 1):
         found.append(w.trained(lambda x: w.mx.nd.Custom(x, op_type=op)[k], w.nd([1, 2])))  # noqa: B023
         grads = {"x": w.nd([0, 0])}
-        run = w.bind(w.mx.sym.Custom(w.mx.sym.var("x"), op_type=op)[k] * 1, {"x": w.nd([1, 2])}, grads)
+        run = w.bind(
+            w.mx.sym.Custom(w.mx.sym.var("x"), op_type=op)[k] * 1, {"x": w.nd([1, 2])}, grads
+        )
         run.forward(is_train=True)
         run.backward(w.nd([1, 1]))
         found.append([grads["x"].asnumpy().tolist(), w.events(False)])
@@ -244,8 +252,11 @@ def results_that_nobody_uses(w):
 def what_backward_declares(w):
     found = []
     for declares in (None, lambda self, out_grad, in_data, out_data: list(out_data)):
+
         def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-            w.log.append([[list(a.shape) for a in arrays] for arrays in (out_grad, in_data, out_data)])
+            w.log.append(
+                [[list(a.shape) for a in arrays] for arrays in (out_grad, in_data, out_data)]
+            )
             for arrays in (out_grad, in_data):
                 try:
                     arrays[0].asnumpy()
@@ -397,14 +408,18 @@ def auxiliary_states_executor(w):
         run.backward(w.nd([1, 1]))
         w.mx.nd.waitall()
         run.aux_dict["c_m"][:] = run.aux_dict["c_m"] / 10
-        found.append([run.aux_dict["c_m"].asnumpy().tolist(), grads["x"].asnumpy().tolist(), w.events(False)])
+        found.append(
+            [run.aux_dict["c_m"].asnumpy().tolist(), grads["x"].asnumpy().tolist(), w.events(False)]
+        )
     return found
 
 
 def executor_used_by_turns(w):
     """MXNet 1 has one operator for each node; MXNet 2 a new one for each pass."""
     grads = {"x": w.nd([0, 0])}
-    run = w.bind(w.mx.sym.Custom(w.mx.sym.var("x"), op_type=w.operator()) * 1, {"x": w.nd([1, 2])}, grads)
+    run = w.bind(
+        w.mx.sym.Custom(w.mx.sym.var("x"), op_type=w.operator()) * 1, {"x": w.nd([1, 2])}, grads
+    )
     found = []
     for training in (False, False, True, True, False, True, True, True, True):
         run.forward(is_train=training)[0].wait_to_read()
@@ -417,7 +432,9 @@ def executor_used_by_turns(w):
 
 def executor_backward_twice(w):
     grads = {"x": w.nd([0, 0])}
-    run = w.bind(w.mx.sym.Custom(w.mx.sym.var("x"), op_type=w.operator()), {"x": w.nd([1, 2])}, grads)
+    run = w.bind(
+        w.mx.sym.Custom(w.mx.sym.var("x"), op_type=w.operator()), {"x": w.nd([1, 2])}, grads
+    )
     run.forward(is_train=True)
     run.backward(w.nd([1, 1]))
     run.backward(w.nd([2, 2]))
@@ -440,7 +457,12 @@ def executor_two_operators(w):
     return found
 
 
-OPTIONS = ({"plain": True}, {"static_alloc": True}, {"inline_limit": 0}, {"static_alloc": True, "static_shape": True})
+OPTIONS = (
+    {"plain": True},
+    {"static_alloc": True},
+    {"inline_limit": 0},
+    {"static_alloc": True, "static_shape": True},
+)
 
 
 def hybridized(w):
@@ -464,7 +486,10 @@ def hybridized_counts_on(w):
 def hybridized_twice_before_backward(w):
     op = w.operator()
     net = w.block(lambda F, x: w.custom(F, x, op=op) * 1, static_alloc=True, static_shape=True)
-    return [[y, g, sorted(f), sorted(b)] for y, g, f, b in w.trained(lambda x: net(x) + net(x), w.array([1, 2]))]
+    return [
+        [y, g, sorted(f), sorted(b)]
+        for y, g, f, b in w.trained(lambda x: net(x) + net(x), w.array([1, 2]))
+    ]
 
 
 def hybridized_keeps_what_forward_saves(w):
@@ -489,7 +514,9 @@ def hybridized_chain_and_dead_result(w):
             lambda F, x: w.custom(F, w.custom(F, x, op=op) + 1, op=op) * 3,
             lambda F, x: (w.custom(F, x, op=op), x * 1)[1],
         ):
-            found.append(w.trained(w.block(function, **options), w.array([1, 2]), times=3, counts=False))
+            found.append(
+                w.trained(w.block(function, **options), w.array([1, 2]), times=3, counts=False)
+            )
     return found
 
 
@@ -536,7 +563,11 @@ def loop(w):
     op, found = w.operator(), []
 
     def foreach(F, x):
-        start = x[0] * 0 if w.two else F.zeros_like(F.slice_axis(x, axis=0, begin=0, end=1)).reshape((-1,))
+        start = (
+            x[0] * 0
+            if w.two
+            else F.zeros_like(F.slice_axis(x, axis=0, begin=0, end=1)).reshape((-1,))
+        )
         control = w.mx.npx if w.two else F.contrib
         return control.foreach(lambda d, s: (w.custom(F, d, op=op) + s, s + d), x, start)[0]
 
@@ -554,9 +585,14 @@ def branch(w):
     def cond(F, x):
         if w.two:
             return w.mx.npx.cond(
-                lambda x: x.sum() > 2, lambda x: w.custom(F, x, op=op), lambda x: w.custom(F, x * 10, op=op), x
+                lambda x: x.sum() > 2,
+                lambda x: w.custom(F, x, op=op),
+                lambda x: w.custom(F, x * 10, op=op),
+                x,
             )
-        return F.contrib.cond(F.sum(x) > 2, lambda: w.custom(F, x, op=op), lambda: w.custom(F, x * 10, op=op))
+        return F.contrib.cond(
+            F.sum(x) > 2, lambda: w.custom(F, x, op=op), lambda: w.custom(F, x * 10, op=op)
+        )
 
     for numbers in ([1, 2], [1, 0]):
         found += w.trained(w.block(cond, plain=True), w.array(numbers), times=2, counts=False)
@@ -587,7 +623,9 @@ def softmax_loss(w):
             e = w.mx.np.exp(x.as_np_ndarray() - x.as_np_ndarray().max(axis=1, keepdims=True))
             self.assign(out_data[0], req[0], e / e.sum(axis=1, keepdims=True))
             return
-        self.assign(out_data[0], req[0], w.mx.nd.broadcast_div(e, w.mx.nd.sum(e, axis=1, keepdims=True)))
+        self.assign(
+            out_data[0], req[0], w.mx.nd.broadcast_div(e, w.mx.nd.sum(e, axis=1, keepdims=True))
+        )
 
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         label = in_data[1].asnumpy().astype(int)
@@ -613,8 +651,11 @@ def softmax_loss(w):
     for options in (None, *OPTIONS):
         kernel = w.array(weight)
         kernel.attach_grad()
-        dense = (lambda F, x, k: w.mx.np.dot(x, k.T)) if w.two else (
-            lambda F, x, k: F.FullyConnected(x, k, no_bias=True, num_hidden=3))
+        dense = (
+            (lambda F, x, k: w.mx.np.dot(x, k.T))
+            if w.two
+            else (lambda F, x, k: F.FullyConnected(x, k, no_bias=True, num_hidden=3))
+        )
         net = w.block(lambda F, x, k, y: w.custom(F, dense(F, x, k), y, op=op), **(options or {}))  # noqa: B023
         losses = []
         for _ in range(20):
@@ -631,7 +672,9 @@ def softmax_loss(w):
         mod = mx.mod.Module(symbol, data_names=["data"], label_names=["label"])
         mod.bind([("data", (12, 5))], [("label", (12,))])
         mod.init_params(arg_params={"fc_weight": mx.nd.array(weight)}, initializer=mx.init.Zero())
-        mod.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1, "rescale_grad": 1.0})
+        mod.init_optimizer(
+            optimizer="sgd", optimizer_params={"learning_rate": 0.1, "rescale_grad": 1.0}
+        )
         batch = mx.io.DataBatch([mx.nd.array(data)], [mx.nd.array(label)])
         losses = []
         for _ in range(20):

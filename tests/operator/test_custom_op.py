@@ -10,4 +10,6 @@ def test_storage_types_of_custom_operators():
     assert prop.infer_storage_type(["default"]) == (["default"], ["default"], [])
     with pytest.raises(NotImplementedError, match="csr"):
         prop.infer_storage_type(["csr"])
-    assert prop.infer_storage_type_backward(["default"], ["default"], ["default"], ["default"], [])[3] == ["default"]
+    assert prop.infer_storage_type_backward(["default"], ["default"], ["default"], ["default"], [])[
+        3
+    ] == ["default"]

@@ -80,7 +80,12 @@ def test_an_exported_network_has_the_operator_as_a_node(tmp_path):
         with autograd.record():
             y = back(x)
         y.backward()
-        weights = block.last.weight.data().asnumpy() @ np.eye(3) * -5 @ block.first.weight.data().asnumpy()
+        weights = (
+            block.last.weight.data().asnumpy()
+            @ np.eye(3)
+            * -5
+            @ block.first.weight.data().asnumpy()
+        )
         np.testing.assert_allclose(x.grad.asnumpy(), np.ones((2, 2)) @ weights, rtol=1e-5)
 
 
@@ -159,7 +164,10 @@ def test_parameters_that_are_auxiliary_states_are_written_to():
             self.count = gluon.Parameter("count", shape=(2,), init="zeros", grad_req="null")
 
         def forward(self, x):
-            return mx.nd.Custom(x * 1, self.count.data(), op_type="test_in_files_counted") + self.count.data()
+            return (
+                mx.nd.Custom(x * 1, self.count.data(), op_type="test_in_files_counted")
+                + self.count.data()
+            )
 
     block = Counted()
     block.initialize()

@@ -13,6 +13,8 @@ def test_names_and_arguments_of_operators():
     assert "_plus" in grouped["elemwise_add"]
     narg, arguments, types = mx.operator.get_operator_arguments("Activation")
     assert (narg, arguments, types[0]) == (2, ["data", "act_type"], "NDArray-or-Symbol")
-    assert types[1].startswith("{'log_sigmoid', 'mish', 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}")
+    assert types[1].startswith(
+        "{'log_sigmoid', 'mish', 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}"
+    )
     with pytest.raises(mx.MXNetError, match="Convolution"):
         mx.operator.get_operator_arguments("Convolutoin")

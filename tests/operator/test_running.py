@@ -188,7 +188,10 @@ def test_pieces_between_operators_are_programs_with_what_they_captured(operator)
             loss.backward()
             trainer.step(6)
             losses.append(float(loss))
-        losses += [net(data).asnumpy().sum(), *[p.data().asnumpy().sum() for p in net.collect_params().values()]]
+        losses += [
+            net(data).asnumpy().sum(),
+            *[p.data().asnumpy().sum() for p in net.collect_params().values()],
+        ]
         found.append(losses)
     onp.testing.assert_allclose(found[1], found[0], rtol=2e-5, atol=1e-6)
 
@@ -211,7 +214,9 @@ def test_large_parts_of_a_graph_are_one_program_each(operator):
 
 
 def test_loops_and_branches_run_python_step_by_step(operator):
-    op, events = operator(lambda self, x: x * 2 if float(x.sum()) > 3 else x * 3, lambda self, g: g * 7)
+    op, events = operator(
+        lambda self, x: x * 2 if float(x.sum()) > 3 else x * 3, lambda self, g: g * 7
+    )
 
     def custom(x):
         return mx.nd.Custom(x, op_type=op)
@@ -219,7 +224,10 @@ def test_loops_and_branches_run_python_step_by_step(operator):
     def loops(x):
         outs, last = npx.foreach(lambda d, s: (custom(d) + s, s + d), x, x[0] * 0)
         more, (_, s) = npx.while_loop(
-            lambda i, s: i < 2, lambda i, s: (custom(s) + s, [i + 1, custom(s) * 0.5]), [mx.np.array(0), x[0]], 4
+            lambda i, s: i < 2,
+            lambda i, s: (custom(s) + s, [i + 1, custom(s) * 0.5]),
+            [mx.np.array(0), x[0]],
+            4,
         )
         chosen = npx.cond(lambda a: a.sum() > 100, custom, lambda a: custom(a) + 1, x)
         return outs.sum() + more.sum() + s.sum() + chosen.sum() + last.sum()
@@ -239,7 +247,9 @@ def test_loops_and_branches_run_python_step_by_step(operator):
 
 def test_a_long_imperative_loop_runs_python_at_each_step(operator):
     op, events = operator()
-    out, _ = npx.foreach(lambda d, s: (mx.nd.Custom(d, op_type=op), s), mx.np.ones((20, 2)), mx.np.zeros(2))
+    out, _ = npx.foreach(
+        lambda d, s: (mx.nd.Custom(d, op_type=op), s), mx.np.ones((20, 2)), mx.np.zeros(2)
+    )
     assert out.shape == (20, 2) and events.count(("forward", 1)) == 20
 
 
@@ -247,7 +257,9 @@ def test_random_numbers_of_loops_in_python_are_those_of_plain_loops(operator):
     op, _ = operator()
 
     def loop(x):
-        return npx.foreach(lambda d, s: (mx.nd.Custom(d, op_type=op) * mx.np.random.uniform(size=(2,)), s), x, x[0])[0]
+        return npx.foreach(
+            lambda d, s: (mx.nd.Custom(d, op_type=op) * mx.np.random.uniform(size=(2,)), s), x, x[0]
+        )[0]
 
     x, found = mx.np.ones((3, 2)), []
     for net in (loop, hybrid(loop)):
@@ -275,7 +287,11 @@ def test_an_operator_that_writes_to_its_input_writes_to_the_callers_array():
 def test_a_name_that_is_registered_anew_is_another_operator(operator):
     for traceable in (True, False, True):
         for factor in (2, 3):
-            op, _ = operator(lambda self, x, by=factor: x * by, lambda self, g, by=factor: g * by, traceable=traceable)
+            op, _ = operator(
+                lambda self, x, by=factor: x * by,
+                lambda self, g, by=factor: g * by,
+                traceable=traceable,
+            )
             mx.operator.register("test_running_anew")(mx.operator.custom_op.registry[op])
             net = hybrid(lambda x: mx.nd.Custom(x, op_type="test_running_anew") + 1)
             for _ in range(3):
@@ -306,12 +322,18 @@ def test_an_error_is_of_its_own_kind_with_the_users_line(operator, where, hybrid
         lines = [(f.path, f.lineno) for f in told.traceback] + [
             (f.tb_frame.f_code.co_filename, f.tb_lineno) for f in _frames(told.value.__cause__)
         ]
-        assert any(str(path) == __file__ and line == maybe.__code__.co_firstlineno + 2 for path, line in lines)
+        assert any(
+            str(path) == __file__ and line == maybe.__code__.co_firstlineno + 2
+            for path, line in lines
+        )
     fails[0] = False
     mx.npx.waitall()
     assert gradient(net, x) == ([-5, -5] if where == "forward" else [3, 3])
     if hybridized and where == "forward":  # the place keeps its operator
-        assert [e for e in events if e[0] != "backward"] == [("create", 0), *[("forward", k) for k in (1, 2, 3, 4)]]
+        assert [e for e in events if e[0] != "backward"] == [
+            ("create", 0),
+            *[("forward", k) for k in (1, 2, 3, 4)],
+        ]
 
 
 def _frames(error):

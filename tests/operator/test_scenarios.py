@@ -18,8 +18,11 @@ COUNTS_AS_IN_1 = {"executor_used_by_turns"}
 def same(got, want):
     """Equal, floats within rounding."""
     if isinstance(want, list):
-        return (isinstance(got, (list, tuple)) and len(got) == len(want)
-                and all(same(g, w) for g, w in zip(got, want, strict=True)))
+        return (
+            isinstance(got, (list, tuple))
+            and len(got) == len(want)
+            and all(same(g, w) for g, w in zip(got, want, strict=True))
+        )
     if isinstance(want, float) and isinstance(got, (int, float)):
         return got == pytest.approx(want, rel=1e-4, abs=1e-6)
     return got == want

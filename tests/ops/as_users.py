@@ -29,7 +29,9 @@ def enlarged(case: Case, n: int) -> Case | None:
     arrays = [a for a in case.args if isinstance(a, Array)]
     if len({a.shape for a in arrays}) != 1:
         return None
-    return Case(tuple(a._replace(shape=(n,)) if isinstance(a, Array) else a for a in case.args), case.attrs)
+    return Case(
+        tuple(a._replace(shape=(n,)) if isinstance(a, Array) else a for a in case.args), case.attrs
+    )
 
 
 def calls() -> Iterator[tuple[str, Any, list[Any], Any, list[Any]]]:
@@ -44,7 +46,13 @@ def calls() -> Iterator[tuple[str, Any, list[Any], Any, list[Any]]]:
                 want = op.ref(*args, **case.attrs)
             except ValueError:  # needs two axes, or lengths that its attributes say
                 continue
-            yield f"{name} of {n}", op, args, case.attrs, list(want) if isinstance(want, (tuple, list)) else [want]
+            yield (
+                f"{name} of {n}",
+                op,
+                args,
+                case.attrs,
+                list(want) if isinstance(want, (tuple, list)) else [want],
+            )
 
 
 def differ(got: np.ndarray, want: Any) -> bool:

@@ -11,7 +11,12 @@ from mxjax import autograd
 INF = np.inf
 # Row by row what real MXNet 2.0.0b1 gives: masked_softmax, and its gradient for the weights 1, 2, 4.
 ROWS = {
-    "some masked": ([1, 2, 3], [1, 1, 0], [0.26894143, 0.73105854, 0], [-0.19661193, 0.19661197, 0]),
+    "some masked": (
+        [1, 2, 3],
+        [1, 1, 0],
+        [0.26894143, 0.73105854, 0],
+        [-0.19661193, 0.19661197, 0],
+    ),
     "all masked": ([1, 2, 3], [0, 0, 0], [0, 0, 0], [0, 0, 0]),
     "nothing but -inf left": ([-INF, -INF, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]),
     "one -inf": ([-INF, 1, 2], [1, 1, 0], [0, 1, 0], [0, 0, 0]),
@@ -22,7 +27,9 @@ ROWS = {
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_masked_softmax_of_rows_with_nothing_left(row: str, hybridize: bool) -> None:
     given, mask, expected, gradient = ROWS[row]
-    net = mx.gluon.nn.HybridLambda(lambda x: mx.npx.masked_softmax(x, mx.np.array([mask], dtype=bool)))
+    net = mx.gluon.nn.HybridLambda(
+        lambda x: mx.npx.masked_softmax(x, mx.np.array([mask], dtype=bool))
+    )
     if hybridize:
         net.hybridize()
     x = mx.np.array([given], dtype="float32")

@@ -37,8 +37,13 @@ def textbook(x: Any, gamma: Any, beta: Any) -> Any:
 def test_derivatives_of_both_orders_are_the_textbooks(kept: str, away: float) -> None:
     rng = np.random.RandomState(3)
     with jax.enable_x64(True):
-        arrays = [jnp.asarray(rng.randn(*s) + a) for s, a in ((SHAPE, away), ((3,), 1.0), ((3,), 0.0))]
-        ct, second = jnp.asarray(rng.randn(*SHAPE)), [jnp.asarray(rng.randn(*a.shape)) for a in arrays]
+        arrays = [
+            jnp.asarray(rng.randn(*s) + a) for s, a in ((SHAPE, away), ((3,), 1.0), ((3,), 0.0))
+        ]
+        ct, second = (
+            jnp.asarray(rng.randn(*SHAPE)),
+            [jnp.asarray(rng.randn(*a.shape)) for a in arrays],
+        )
 
         def twice(fn: Any) -> Any:
             def first(*given: Any) -> Any:
@@ -49,7 +54,11 @@ def test_derivatives_of_both_orders_are_the_textbooks(kept: str, away: float) ->
         with KEPT[kept]():
             found = twice(lambda *a: ours(*a)[0])
             moved = [np.asarray(v) for v in ours(*arrays)[-2:]]
-        for a, b in zip(jax.tree_util.tree_leaves(found), jax.tree_util.tree_leaves(twice(textbook)), strict=True):
+        for a, b in zip(
+            jax.tree_util.tree_leaves(found),
+            jax.tree_util.tree_leaves(twice(textbook)),
+            strict=True,
+        ):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10 * np.abs(b).max())
         x = np.asarray(arrays[0])
         np.testing.assert_allclose(moved[0], 0.1 * x.mean((0, 2, 3)), rtol=1e-12)
@@ -64,5 +73,9 @@ def test_the_derivative_asks_for_two_sums_over_the_data() -> None:
         return jax.vjp(lambda *a: ours(*a)[0], x, gamma, beta)[1](ct)
 
     text = jax.jit(backward).lower(x, v, v, x).compile().as_text()
-    over_all = [line for line in text.splitlines() if " reduce(" in line and "f32[3]" in line.split(" reduce(")[0]]
+    over_all = [
+        line
+        for line in text.splitlines()
+        if " reduce(" in line and "f32[3]" in line.split(" reduce(")[0]
+    ]
     assert len(over_all) == 2 + 2  # the mean and the variance are sums as well

@@ -18,7 +18,13 @@ ROWS = [
 )  # fmt: skip
 def test_box_nms_turns_the_boxes_of_the_best_rows(given, made, first, second):
     found = mx.nd.contrib.box_nms(
-        mx.nd.array([ROWS]), overlap_thresh=0.5, valid_thresh=0.1, topk=3, id_index=0, in_format=given, out_format=made
+        mx.nd.array([ROWS]),
+        overlap_thresh=0.5,
+        valid_thresh=0.1,
+        topk=3,
+        id_index=0,
+        in_format=given,
+        out_format=made,
     )
     expected = np.full((1, 5, 6), -1.0)
     expected[0, 0], expected[0, 1] = [0, 0.9, *first], [1, 0.8, *second]

@@ -19,7 +19,12 @@ from tests.ops.test_table import ROWS, draw, kind, live, run
 
 MXNET = json.loads((Path(__file__).parent.parent / "data" / "operator_columns.json").read_text())
 NAMES = MXNET["names"]
-ALIASES = {a: name for names in (MXNET["names_1"], NAMES) for name, aliases in names.items() for a in aliases}
+ALIASES = {
+    a: name
+    for names in (MXNET["names_1"], NAMES)
+    for name, aliases in names.items()
+    for a in aliases
+}
 
 # ------------------------------------------------------------------------------ registry names
 
@@ -163,7 +168,9 @@ def tuples(value):
     return tuple(tuples(v) for v in value) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("case", MXNET["shapes"], ids=lambda c: f"{c['operator']}-{'x'.join(map(str, c['shape']))}")
+@pytest.mark.parametrize(
+    "case", MXNET["shapes"], ids=lambda c: f"{c['operator']}-{'x'.join(map(str, c['shape']))}"
+)
 def test_shapes_follow_from_the_data_as_in_mxnet(case):
     op = by_internal(case["operator"])
     found = op.infer_shapes(tuple(case["shape"]), {k: tuples(v) for k, v in case["attrs"].items()})
@@ -181,13 +188,25 @@ def test_every_row_whose_shapes_mxnet_infers_says_so():
     for op in TABLE.values():
         if op.internal in inferring:
             assert op.shapes is not None or by_internal(op.internal) is not op, op.name
-    assert {by_internal(name).name for name in inferring} <= {op.name for op in TABLE.values() if op.shapes}
+    assert {by_internal(name).name for name in inferring} <= {
+        op.name for op in TABLE.values() if op.shapes
+    }
 
 
 def test_the_form_of_nd_names_its_own_arrays():
     shape = (2, 3, 4)
-    assert list(TABLE["batch_norm"].infer_shapes(shape, {})) == ["gamma", "beta", "running_mean", "running_var"]
-    assert list(TABLE["batch_norm@nd"].infer_shapes(shape, {})) == ["gamma", "beta", "moving_mean", "moving_var"]
+    assert list(TABLE["batch_norm"].infer_shapes(shape, {})) == [
+        "gamma",
+        "beta",
+        "running_mean",
+        "running_var",
+    ]
+    assert list(TABLE["batch_norm@nd"].infer_shapes(shape, {})) == [
+        "gamma",
+        "beta",
+        "moving_mean",
+        "moving_var",
+    ]
 
 
 def test_inferred_shapes_are_those_the_operator_takes():
@@ -199,7 +218,9 @@ def test_inferred_shapes_are_those_the_operator_takes():
             for name, found in op.infer_shapes(shape, sample.attrs).items():
                 at = name if isinstance(name, int) else op.array_params.index(name)
                 given = sample.args[at] if at < len(sample.args) else None
-                if given is not None and op.name != "softmax_output":  # it takes rows of places in any shape
+                if (
+                    given is not None and op.name != "softmax_output"
+                ):  # it takes rows of places in any shape
                     assert draw(op, sample, 0)[at].shape == found, (op.name, name)
 
 
@@ -220,7 +241,16 @@ def test_mixed_precision_is_as_mxnet_lists_it(op):
 
 def test_the_lists_of_the_settings_are_of_what_calls_are_named():
     white, black = precision._rated("low"), precision._rated("full")
-    assert {"FullyConnected", "Convolution", "Deconvolution", "RNN", "dot", "matmul", "batch_dot", "einsum"} <= white
+    assert {
+        "FullyConnected",
+        "Convolution",
+        "Deconvolution",
+        "RNN",
+        "dot",
+        "matmul",
+        "batch_dot",
+        "einsum",
+    } <= white
     assert {"softmax", "log_softmax", "LayerNorm", "exp", "sum", "norm", "CTCLoss"} <= black
     assert not white & black
 
@@ -256,6 +286,8 @@ def test_methods_are_the_functions(op):
 
 def test_a_method_belongs_to_one_row():
     twice = Op("exp_again", lambda x: x, {}, methods={"np": "exp"}, samples=[case(f(2))])
-    with pytest.raises(errors.MXNetValueError, match="exp of np arrays is both operator 'exp' and 'exp_again'"):
+    with pytest.raises(
+        errors.MXNetValueError, match="exp of np arrays is both operator 'exp' and 'exp_again'"
+    ):
         register(twice)
     assert METHODS["np"]["exp"] is TABLE["exp"] and "exp_again" not in TABLE

@@ -50,7 +50,9 @@ def differing(got, want, numbers):
     want = floats(want)
     size = np.abs(want)
     with np.errstate(all="ignore"):
-        near = np.isclose(got, want, rtol=2e-5, atol=1e-6 * np.where(size < 1e-3, 1, size), equal_nan=True)
+        near = np.isclose(
+            got, want, rtol=2e-5, atol=1e-6 * np.where(size < 1e-3, 1, size), equal_nan=True
+        )
     return [n for n, good in zip(numbers, near, strict=True) if not good]
 
 
@@ -120,7 +122,9 @@ def test_calls(tier, recorded):
 def test_signs_of_zeros_and_nan_order_nothing(tier):
     """Equal ones keep their places; NaN is the largest, as NumPy's sort has it."""
     mx.config.set(engine_cold=tier)
-    given = np.array([[0.0, -0.0, 0.0, -0.0], [np.nan, 1, -np.nan, 2], [-np.nan, -1, 3, np.nan]], "float32")
+    given = np.array(
+        [[0.0, -0.0, 0.0, -0.0], [np.nan, 1, -np.nan, 2], [-np.nan, -1, 3, np.nan]], "float32"
+    )
     x = mx.np.array(given)
     down, up = (mx.npx.topk(x, k=4, ret_typ="indices", is_ascend=a) for a in (False, True))
     middle = mx.np.partition(x, 1)
@@ -155,10 +159,14 @@ def test_what_solvers_refuse(name, tier):
     for matrix in RECORDED["2"]["refused"][name]:
         m = np.array(MATRICES[matrix], "float32")
         given = [array(m), array(np.ones_like(m))] if fn in ("solve", "trsm") else [array(m)]
-        found[matrix] = refusal((lambda a: solver(a, ind=1)) if fn == "tensorinv" else solver, given)
+        found[matrix] = refusal(
+            (lambda a: solver(a, ind=1)) if fn == "tensorinv" else solver, given
+        )
     assert found == RECORDED["2"]["refused"][name]
     older = RECORDED["1"]["refused"].get(name, {})
-    assert {m: r for m, r in older.items() if m != "nan"} == {m: found[m] for m in older if m != "nan"}
+    assert {m: r for m, r in older.items() if m != "nan"} == {
+        m: found[m] for m in older if m != "nan"
+    }
 
 
 class Inverse(gluon.HybridBlock):
@@ -222,7 +230,10 @@ def test_divmod_is_numpys(tier, dtype):
     """In MXNet it is NumPy's function: its quotient goes by the exact remainder, where 6 // 0.1 is 60."""
     mx.config.set(engine_cold=tier)
     with np.errstate(all="ignore"):
-        a, b = (g.ravel().astype(dtype) for g in np.meshgrid(*[[*floats(PAIRS).astype("float64"), 6, 0.1, 127]] * 2))
+        a, b = (
+            g.ravel().astype(dtype)
+            for g in np.meshgrid(*[[*floats(PAIRS).astype("float64"), 6, 0.1, 127]] * 2)
+        )
         wanted = np.divmod(a, b)
     found = mx.np.divmod(mx.np.array(a, dtype=dtype), mx.np.array(b, dtype=dtype))
     for got, want in zip(found, wanted, strict=True):
@@ -321,7 +332,9 @@ def test_convolutions_of_whole_numbers(tier, dtype):
         x, y = mx.np.array(a, dtype=dtype), mx.np.array(v, dtype=dtype)
         for mode in ("full", "same", "valid"):
             for name in ("convolve", "correlate"):
-                found.append((getattr(mx.np, name)(x, y, mode=mode), getattr(np, name)(a, v, mode=mode)))
+                found.append(
+                    (getattr(mx.np, name)(x, y, mode=mode), getattr(np, name)(a, v, mode=mode))
+                )
     for got, want in found:
         np.testing.assert_array_equal(got.asnumpy(), want)
         assert got.dtype == want.dtype
@@ -384,12 +397,16 @@ def test_logarithms_and_roots_between_powers(tier, dtype):
     mx.config.set(engine_cold=tier)
     rng, tiny = np.random.RandomState(3), np.finfo(dtype).tiny
     some = [0.0, -0.0, -1, np.inf, -np.inf, np.nan, tiny, np.finfo(dtype).max]
-    v = np.concatenate([10.0 ** rng.uniform(-37, 38, 2000), 1 + rng.uniform(-1e-3, 1e-3, 500), some]).astype(dtype)
+    v = np.concatenate(
+        [10.0 ** rng.uniform(-37, 38, 2000), 1 + rng.uniform(-1e-3, 1e-3, 500), some]
+    ).astype(dtype)
     for name in ("log2", "log10", "cbrt"):
         with np.errstate(all="ignore"):
             want = getattr(np, name)(v.astype("longdouble"))
         got = getattr(mx.np, name)(mx.np.array(v, dtype=dtype)).asnumpy()
-        np.testing.assert_allclose(got, want.astype("float64"), rtol=5 * np.finfo(dtype).eps, err_msg=name)
+        np.testing.assert_allclose(
+            got, want.astype("float64"), rtol=5 * np.finfo(dtype).eps, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -424,8 +441,15 @@ def test_reciprocals_and_means_of_integers_and_powers_of_two_of_float16(tier):
         found += [(mx.np.reciprocal(mx.np.array(given, dtype=dtype)), want)]
         found += [(mx.nd.reciprocal(mx.nd.array(given, dtype=dtype)), want)]
     a, b = mx.np.array([0, 3], dtype="float16"), mx.np.array([20, 15], dtype="float16")
-    found += [(mx.np.ldexp(a, b), [0, np.inf]), (mx.np.ldexp(mx.np.array([2.0**-13], dtype="float16"), b[:1]), [128])]
-    for given, want in (([2**31 - 1, least], [0]), ([16777217, 5], [8388611]), ([16777217], [16777217])):
+    found += [
+        (mx.np.ldexp(a, b), [0, np.inf]),
+        (mx.np.ldexp(mx.np.array([2.0**-13], dtype="float16"), b[:1]), [128]),
+    ]
+    for given, want in (
+        ([2**31 - 1, least], [0]),
+        ([16777217, 5], [8388611]),
+        ([16777217], [16777217]),
+    ):
         found += [(mx.nd.mean(mx.nd.array(given, dtype="int32")), want)]
     for got, want in found:
         np.testing.assert_array_equal(got.asnumpy(), want)
@@ -436,7 +460,10 @@ def test_averages_of_integers_are_cut_off_and_of_nothing_zero(tier):
     """Recorded of MXNet 2.0.0b1, weights too; of nothing MXNet's process ends, as ours did when compiled."""
     mx.config.set(engine_cold=tier)
     for dtype in ("int8", "int32", "int64"):
-        x, w = mx.np.array([[1, 2, 4], [3, -4, 7]], dtype=dtype), mx.np.array([1, 1, 2], dtype=dtype)
+        x, w = (
+            mx.np.array([[1, 2, 4], [3, -4, 7]], dtype=dtype),
+            mx.np.array([1, 1, 2], dtype=dtype),
+        )
         for got, want in (
             (mx.np.average(x), 2), (mx.np.average(x, axis=0), [2, -1, 5]), (mx.np.average(-x[0]), -2),
             (mx.np.average(x[0], weights=w), 2), (mx.np.average(x[:0], axis=0), [0, 0, 0]),
@@ -474,7 +501,11 @@ def test_factors_and_eigenvalues_read_one_triangle(tier, recorded):
     head = np.arange(9.0).reshape(3, 3)
     out.backward((mx.np if recorded == "2" else mx.nd).array(head, dtype="float64"))
     np.testing.assert_allclose(out.asnumpy(), factor, rtol=1e-12)
-    gradient = [[-0.14838, 0.20435, 0.77832], [0.20435, 1.14971, 2.0658], [0.77832, 2.0658, 1.64185]]
+    gradient = [
+        [-0.14838, 0.20435, 0.77832],
+        [0.20435, 1.14971, 2.0658],
+        [0.77832, 2.0658, 1.64185],
+    ]
     np.testing.assert_allclose(x.grad.asnumpy(), gradient, atol=6e-6)
 
 
@@ -524,7 +555,9 @@ def test_spacing_of_zero_is_the_least_number(tier, dtype):
     """NumPy's, which MXNet calls."""
     mx.config.set(engine_cold=tier)
     given = np.array([0.0, -0.0, -20, 20, 1, -1, 1e-3, np.nan], dtype)
-    np.testing.assert_array_equal(mx.np.spacing(mx.np.array(given, dtype=dtype)).asnumpy(), np.spacing(given))
+    np.testing.assert_array_equal(
+        mx.np.spacing(mx.np.array(given, dtype=dtype)).asnumpy(), np.spacing(given)
+    )
 
 
 def test_a_power_of_infinity_in_a_fresh_place():

@@ -38,7 +38,9 @@ def functions(where):
     for owner in owners:
         for name in getattr(owner, "__all__", None) or vars(owner):
             value = getattr(owner, name)
-            if inspect.isfunction(value) and isinstance(getattr(value, "__signature__", None), help.Signature):
+            if inspect.isfunction(value) and isinstance(
+                getattr(value, "__signature__", None), help.Signature
+            ):
                 yield f"{owner.__name__}.{name}", value
 
 
@@ -52,7 +54,9 @@ class Checker(doctest.OutputChecker):
             return True
         shapes = [re.sub(r"\s+", "", self.NUMBER.sub("#", text)) for text in (want, got)]
         numbers = [onp.array(self.NUMBER.findall(text), "float64") for text in (want, got)]
-        return shapes[0] == shapes[1] and onp.allclose(*numbers, rtol=1e-4, atol=1e-6, equal_nan=True)
+        return shapes[0] == shapes[1] and onp.allclose(
+            *numbers, rtol=1e-4, atol=1e-6, equal_nan=True
+        )
 
 
 @pytest.mark.parametrize("where", [*FRONTS, *CLASSES, "methods of sym"])
@@ -64,14 +68,22 @@ def test_examples_run(where):
         example = function.__doc__[function.__doc__.index(">>> ") :]
         if example not in done:
             done.add(example)
-            runner.run(doctest.DocTestParser().get_doctest(example, {}, name, None, 0), out=report.append)
+            runner.run(
+                doctest.DocTestParser().get_doctest(example, {}, name, None, 0), out=report.append
+            )
     assert not runner.failures, "".join(report)
     assert len(done) > 60
 
 
 def test_every_parameter_has_words_and_every_word_a_parameter():
-    asked = {name for op in TABLE.values() if op.names for name in (*op.array_params, *op.attr_params)}
-    own = {(op.name.partition("@")[0], name) for op in TABLE.values() for name in (*op.array_params, *op.attr_params)}
+    asked = {
+        name for op in TABLE.values() if op.names for name in (*op.array_params, *op.attr_params)
+    }
+    own = {
+        (op.name.partition("@")[0], name)
+        for op in TABLE.values()
+        for name in (*op.array_params, *op.attr_params)
+    }
     words = {tuple(key.split(".")) if "." in key else key for key in help.words()}
     assert asked - words == set()
     assert {w for w in words if type(w) is str} - asked == {"device", "out", "name", "attr"}
@@ -84,7 +96,10 @@ def test_a_text_has_all_sections_under_the_names_of_its_front_end():
     sections = ["Args:", "Returns:", "Raises:", "Notes:", ">>> "]
     assert sorted(sections, key=text.index) == sections
     assert "  is_ascend (bool, default False): " in text
-    assert "  lhs (NDArray): " in mx.nd.broadcast_add.__doc__ and "  x1 (ndarray): " in mx.np.add.__doc__
+    assert (
+        "  lhs (NDArray): " in mx.nd.broadcast_add.__doc__
+        and "  x1 (ndarray): " in mx.np.add.__doc__
+    )
     assert "  data (Symbol): " in mx.sym.FullyConnected.__doc__
     assert "  a " not in mx.np.ndarray.sum.__doc__  # the array itself
     assert "In training" in mx.npx.dropout.__doc__ and "Differs from MXNet" in mx.np.std.__doc__
@@ -93,9 +108,15 @@ def test_a_text_has_all_sections_under_the_names_of_its_front_end():
 @pytest.mark.parametrize(
     "function, text",
     [
-        (mx.np.stack, "(arrays: collections.abc.Sequence[mxjax.array.classes.ndarray], axis: int = 0, *, "),
+        (
+            mx.np.stack,
+            "(arrays: collections.abc.Sequence[mxjax.array.classes.ndarray], axis: int = 0, *, ",
+        ),
         (mx.np.sum, "(a: mxjax.array.classes.ndarray, axis: int | tuple[int, ...] | None = None, "),
-        (mx.nd.broadcast_add, "(lhs: mxjax.array.ndarray.NDArray, rhs: mxjax.array.ndarray.NDArray, *, "),
+        (
+            mx.nd.broadcast_add,
+            "(lhs: mxjax.array.ndarray.NDArray, rhs: mxjax.array.ndarray.NDArray, *, ",
+        ),
     ],
 )
 def test_signatures_show_types(function, text):
@@ -104,7 +125,9 @@ def test_signatures_show_types(function, text):
     assert pickle.loads(pickle.dumps(signature)) == signature.replace() == signature
 
 
-@pytest.mark.parametrize("function", [mx.np.stack, mx.nd.stack, mx.sym.stack, mx.npx.softmax, mx.np.ndarray.mean])
+@pytest.mark.parametrize(
+    "function", [mx.np.stack, mx.nd.stack, mx.sym.stack, mx.npx.softmax, mx.np.ndarray.mean]
+)
 def test_the_source_of_an_operator_is_its_row(function):
     """What `np.stack??` shows."""
     source = inspect.getsource(function)
@@ -134,7 +157,9 @@ def test_every_text_says_what_comes_and_what_is_given(where):
     for name, function in functions(where):
         text = function.__doc__
         assert "\nArgs:" in text and "\nReturns:\n  " in text and "\nRaises:\n  " in text, name
-        for parameter in list(inspect.signature(function).parameters)[where.startswith("methods") :]:
+        for parameter in list(inspect.signature(function).parameters)[
+            where.startswith("methods") :
+        ]:
             if parameter not in ("kwargs", "out", "device"):
                 assert f"\n  {parameter} (" in text, (name, parameter)
         lengths.append(len(text))

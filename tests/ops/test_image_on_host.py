@@ -55,7 +55,11 @@ SIZES = [(1, 1, 3), (7, 9, 3), (6, 5, 1)]
 
 
 def picture(height, width, channels=3, dtype="uint8"):
-    return np.random.RandomState(height + channels).randint(0, 256, (height, width, channels)).astype(dtype)
+    return (
+        np.random.RandomState(height + channels)
+        .randint(0, 256, (height, width, channels))
+        .astype(dtype)
+    )
 
 
 def both(name, data, attributes, seed):
@@ -64,7 +68,11 @@ def both(name, data, attributes, seed):
     found = []
     for here in (True, False):
         words = np.array([0, seed], np.uint32)
-        key = HostKey((0, seed), 5) if here else jax.random.fold_in(jax.random.wrap_key_data(words), 5)
+        key = (
+            HostKey((0, seed), 5)
+            if here
+            else jax.random.fold_in(jax.random.wrap_key_data(words), 5)
+        )
         try:
             with jax.enable_x64(True):
                 given = data if here else jax.numpy.asarray(data)
@@ -91,7 +99,9 @@ def test_the_host_gives_the_numbers_of_the_operators(name, attributes, dtype):
             np.testing.assert_array_equal(here, there)
         else:  # hue divides by what other changes have made small
             rtol = 1e-4 if "hue" in attributes else 2e-6
-            np.testing.assert_allclose(here, there, rtol=0, atol=rtol * max(1.0, np.abs(there).max()))
+            np.testing.assert_allclose(
+                here, there, rtol=0, atol=rtol * max(1.0, np.abs(there).max())
+            )
 
 
 def test_changes_of_bytes_are_those_of_mxnet():
@@ -133,7 +143,12 @@ def all_transforms():
     ]  # fmt: skip
 
 
-USUAL = [T.RandomResizedCrop(8), T.RandomFlipLeftRight(), T.RandomColorJitter(0.2, 0.2, 0.2), T.RandomLighting(0.1)]
+USUAL = [
+    T.RandomResizedCrop(8),
+    T.RandomFlipLeftRight(),
+    T.RandomColorJitter(0.2, 0.2, 0.2),
+    T.RandomLighting(0.1),
+]
 USUAL += [T.ToTensor(), T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
 
 
@@ -144,7 +159,9 @@ class Ragged(SimpleDataset):
         rng = np.random.RandomState(0)
         shapes = [(9 + n % 5, 8 + n % 7, 3) for n in range(24)]
         array = mx.np.array if mx.util.is_np_array() else mx.nd.array
-        super().__init__([(array(rng.randint(0, 256, s), dtype="uint8"), n) for n, s in enumerate(shapes)])
+        super().__init__(
+            [(array(rng.randint(0, 256, s), dtype="uint8"), n) for n, s in enumerate(shapes)]
+        )
 
 
 def counted(run):
@@ -152,7 +169,10 @@ def counted(run):
     before = mx.engine.stats()
     run()
     after = mx.engine.stats()
-    return {name: after[name] - before[name] for name in ("operators", "segments", "programs", "interpreted", "traced")}
+    return {
+        name: after[name] - before[name]
+        for name in ("operators", "segments", "programs", "interpreted", "traced")
+    }
 
 
 NOTHING = dict.fromkeys(("operators", "segments", "programs", "interpreted", "traced"), 0)
@@ -166,7 +186,9 @@ def test_every_transform_gives_a_picture_at_once(hybridize):
             transform.hybridize(hybridize)
         made = []
         for x in pictures:
-            assert counted(lambda x=x, t=transform, made=made: made.append(t(x))) == NOTHING, transform
+            assert counted(lambda x=x, t=transform, made=made: made.append(t(x))) == NOTHING, (
+                transform
+            )
         assert counted(lambda made=made: [each.asnumpy() for each in made]) == NOTHING
 
 
@@ -175,7 +197,11 @@ def test_every_transform_gives_a_picture_at_once(hybridize):
 def test_a_loader_of_pictures_compiles_nothing(workers, of_np):
     def epoch():
         for x, y in DataLoader(data, batch_size=6, num_workers=workers, shuffle=True):
-            assert isinstance(x, mx.np.ndarray) == of_np and x.shape == (6, 3, 8, 8) and y.shape == (6,)
+            assert (
+                isinstance(x, mx.np.ndarray) == of_np
+                and x.shape == (6, 3, 8, 8)
+                and y.shape == (6,)
+            )
             assert np.isfinite(x.asnumpy()).all()
 
     with mx.util.np_array(of_np):
@@ -197,7 +223,9 @@ def test_seeds_repeat_and_pictures_follow_the_operators_stream():
                 found.append([transform(x).asnumpy().astype("float32") for _ in range(4)])
         for here, again, recorded in zip(*found, strict=True):
             np.testing.assert_array_equal(here, again)
-            np.testing.assert_allclose(here, recorded, rtol=1e-5, atol=1 if here.max() > 8 else 1e-5)
+            np.testing.assert_allclose(
+                here, recorded, rtol=1e-5, atol=1 if here.max() > 8 else 1e-5
+            )
 
 
 def test_batches_graphs_and_gradients_stay_operators():
@@ -235,7 +263,9 @@ def test_results_are_arrays_like_others():
     np.testing.assert_array_equal((wide * 2).asnumpy(), before.astype("float64") * 2)
     out = mx.np.zeros((3, 2, 5))
     assert mx.npx.image.to_tensor(part, out=out) is out
-    np.testing.assert_allclose(out.asnumpy(), before.transpose(2, 0, 1) / np.float32(255), rtol=1e-6)
+    np.testing.assert_allclose(
+        out.asnumpy(), before.transpose(2, 0, 1) / np.float32(255), rtol=1e-6
+    )
     legacy = mx.nd.image.to_tensor(part.as_nd_ndarray())
     assert type(legacy) is mx.nd.NDArray
 
@@ -292,4 +322,6 @@ def test_functions_of_mx_image_compile_nothing():
 def test_iterators_see_the_same_picture():
     data = ArrayDataset([mx.np.array(picture(9, 8), dtype="uint8")] * 4)
     made = [x.asnumpy() for x in DataLoader(data.transform(T.ToTensor()), batch_size=2)]
-    np.testing.assert_allclose(made[0][0], picture(9, 8).transpose(2, 0, 1) / np.float32(255), rtol=1e-6)
+    np.testing.assert_allclose(
+        made[0][0], picture(9, 8).transpose(2, 0, 1) / np.float32(255), rtol=1e-6
+    )

@@ -81,7 +81,9 @@ def test_required_argument_is_named():
 
 
 def test_the_lists_of_dtypes():
-    assert [t.name for t in mx.np.integer_dtypes] == "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+    assert [
+        t.name for t in mx.np.integer_dtypes
+    ] == "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
     assert [t.name for t in mx.np.floating_dtypes] == ["float16", "float32", "float64"]
     assert mx.np.numeric_dtypes == mx.np.integer_dtypes + mx.np.floating_dtypes
     assert mx.np.boolean_dtypes == [mx.np.bool_]

@@ -89,7 +89,9 @@ def arguments(op, case, moved):
 
 def baked(op, args, attrs):
     """The results of a call with its numbers in it, by a function to be compiled with others."""
-    holes = tuple((k + 3 * op.keyed, a) for k, a in enumerate(args) if not isinstance(a, np.ndarray))
+    holes = tuple(
+        (k + 3 * op.keyed, a) for k, a in enumerate(args) if not isinstance(a, np.ndarray)
+    )
     if op.modal:
         attrs = {**attrs, "is_train": True}
     bound = op.bind(tuple(sorted((k, _hashable(v)) for k, v in attrs.items())), holes)
@@ -108,7 +110,12 @@ def front(op, args, attrs):
     make = mx.nd.array if cls is NDArray else mx.np.array
     mx.random.seed(3)
     with mx.autograd.train_mode():
-        out = call(op, cls, [make(a, dtype=a.dtype) if isinstance(a, np.ndarray) else a for a in args], attrs)
+        out = call(
+            op,
+            cls,
+            [make(a, dtype=a.dtype) if isinstance(a, np.ndarray) else a for a in args],
+            attrs,
+        )
     return out if isinstance(out, list) else [out]
 
 
@@ -116,7 +123,9 @@ def front(op, args, attrs):
 def test_new_numbers_compile_nothing(rows, monkeypatch):
     """The third value and those after it; many rows in one program, for a program of each takes long to compile."""
     scheduler.forget()  # there is room for all of these programs
-    monkeypatch.setattr(local.st, "steady", True)  # each is compiled when it is there, as in a trainer's step
+    monkeypatch.setattr(
+        local.st, "steady", True
+    )  # each is compiled when it is there, as in a trainer's step
     for op in rows:
         op.calls.clear()  # numbers that came before are taken for constants
     plans = {op: plan(op) for op in rows}
@@ -141,7 +150,10 @@ def test_new_numbers_compile_nothing(rows, monkeypatch):
 
     def all_of_them(arrays):
         made = [
-            [bound.fn(*(key if op.keyed else ()), *x) for op, (bound, _), x in zip(rows, cs, arrays, strict=True)]
+            [
+                bound.fn(*(key if op.keyed else ()), *x)
+                for op, (bound, _), x in zip(rows, cs, arrays, strict=True)
+            ]
             for cs in calls
         ]
         return [[m if isinstance(m, (tuple, list)) else [m] for m in ms] for ms in made]
@@ -150,10 +162,16 @@ def test_new_numbers_compile_nothing(rows, monkeypatch):
         want = jax.jit(all_of_them)([x for _, x in calls[0]])
     for k, results in zip(COMPARED, want, strict=True):
         for op, outs, others in zip(rows, got[k], results, strict=True):
-            for a, b in zip(outs, others, strict=False):  # what is written back comes after the results
+            for a, b in zip(
+                outs, others, strict=False
+            ):  # what is written back comes after the results
                 assert a.dtype == b.dtype and a.shape == b.shape, op.name
                 np.testing.assert_allclose(
-                    np.asarray(a, "float64"), np.asarray(b, "float64"), rtol=2e-5, atol=2e-6, err_msg=op.name
+                    np.asarray(a, "float64"),
+                    np.asarray(b, "float64"),
+                    rtol=2e-5,
+                    atol=2e-6,
+                    err_msg=op.name,
                 )
 
 
@@ -166,9 +184,13 @@ def test_dtypes_do_not_change(dtype):
         for number in (int, float):
             moved = {n: number(v) for n, v in first.items()}
             bound, arrays = baked(op, *arguments(op, case, moved))
-            free = op.bind_moving(bound.attrs, bound.constants, tuple(n for n in op.numbers if _in(n, bound)))
+            free = op.bind_moving(
+                bound.attrs, bound.constants, tuple(n for n in op.numbers if _in(n, bound))
+            )
             device = default_device()
-            avals = [aval(a.shape, dtype if a.dtype == "float32" else a.dtype, device) for a in arrays]
+            avals = [
+                aval(a.shape, dtype if a.dtype == "float32" else a.dtype, device) for a in arrays
+            ]
             key = (rng.stream(device).key.aval, "q", "q") if op.keyed else ()
             try:
                 want, _ = bound.infer((*key, *avals), device)

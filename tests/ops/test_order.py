@@ -79,7 +79,17 @@ def test_names_of_1x_have_their_own_parameters():
 
 
 def test_signatures_show_the_order():
-    assert list(inspect.signature(mx.np.sum).parameters)[:5] == ["a", "axis", "dtype", "out", "keepdims"]
-    assert list(inspect.signature(mx.nd.Pooling).parameters)[1:4] == ["kernel", "pool_type", "global_pool"]
+    assert list(inspect.signature(mx.np.sum).parameters)[:5] == [
+        "a",
+        "axis",
+        "dtype",
+        "out",
+        "keepdims",
+    ]
+    assert list(inspect.signature(mx.nd.Pooling).parameters)[1:4] == [
+        "kernel",
+        "pool_type",
+        "global_pool",
+    ]
     assert list(inspect.signature(mx.npx.pooling).parameters)[1:4] == ["kernel", "stride", "pad"]
     assert list(inspect.signature(mx.sym.np.average).parameters)[:3] == ["a", "axis", "weights"]

@@ -45,7 +45,10 @@ def test_values(name):
 def test_dirichlet():
     alpha = np.array([[0.7, 1.5, 2.0], [3.0, 1.1, 0.6]])
     sample = RNG.dirichlet([1.0, 2.0, 3.0], (2, 4))
-    want = [[stats.dirichlet.logpdf(x / x.sum(), a) for x in row] for row, a in zip(sample, alpha, strict=True)]
+    want = [
+        [stats.dirichlet.logpdf(x / x.sum(), a) for x in row]
+        for row, a in zip(sample, alpha, strict=True)
+    ]
     found = mx.nd.random_pdf_dirichlet(mx.nd.array(sample), mx.nd.array(alpha), is_log=True)
     np.testing.assert_allclose(found.asnumpy(), want, rtol=2e-5, atol=2e-5)
 

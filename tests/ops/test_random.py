@@ -17,7 +17,9 @@ def test_the_gradient_of_categorical_is_of_what_was_drawn():
     drawn, probabilities = drawn.asnumpy(), p.asnumpy()
     want = np.zeros_like(probabilities)
     for row in range(2):
-        np.testing.assert_allclose(log_prob.asnumpy()[row], np.log(probabilities[row][drawn[row]]), rtol=1e-6)
+        np.testing.assert_allclose(
+            log_prob.asnumpy()[row], np.log(probabilities[row][drawn[row]]), rtol=1e-6
+        )
         for outcome in drawn[row]:
             want[row, outcome] += 1 / probabilities[row, outcome]
     np.testing.assert_allclose(p.grad.asnumpy(), want, rtol=1e-5)
@@ -31,7 +33,11 @@ def test_multinomial_draws_for_each_number_of_trials():
         found = mx.nd.random.multinomial(mx.nd.array(n), mx.nd.array(p), shape=shape)
         assert found.shape == want and found.dtype == np.float32
         counts = found.asnumpy()
-        np.testing.assert_array_equal(counts.sum(-1), np.broadcast_to(n.reshape(2, *[1] * (len(want) - 2)), want[:-1]))
+        np.testing.assert_array_equal(
+            counts.sum(-1), np.broadcast_to(n.reshape(2, *[1] * (len(want) - 2)), want[:-1])
+        )
         assert (counts[0, ..., 2] == 0).all() and (counts[1, ..., 2] == 60).all()
-    many = mx.nd.random.multinomial(mx.nd.array([40000]), mx.nd.array([[0.25, 0.25, 0.5]])).asnumpy()[0]
+    many = mx.nd.random.multinomial(
+        mx.nd.array([40000]), mx.nd.array([[0.25, 0.25, 0.5]])
+    ).asnumpy()[0]
     np.testing.assert_allclose(many / 40000, [0.25, 0.25, 0.5], atol=0.02)

@@ -13,7 +13,10 @@ import pytest
 import mxjax as mx
 
 DATA = Path(__file__).parent.parent / "data"
-FILES = tuple(f"operators_{name}.json" for name in ("np", "nn", "nd", "contrib", "more", "deformable", "linalg"))
+FILES = tuple(
+    f"operators_{name}.json"
+    for name in ("np", "nn", "nd", "contrib", "more", "deformable", "linalg")
+)
 RTOL = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-9}
 ATOL = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-10}
 
@@ -43,12 +46,29 @@ INTEGERS = ("b", "i", "i8", "u8", "l")
 # Recorded results that are mistakes of MXNet's: (function, what its keywords contain, why), and the
 # arrays it was called with, where others give what they should.
 MISTAKES = (
-    ("npx.activation", {"act_type": "log_sigmoid"}, "rounding: log(sigmoid(x)) loses small results", ("big",)),
-    ("npx.leaky_relu", {"act_type": "selu"}, "its gradient multiplies the output by lambda once more"),
-    ("nd.LeakyReLU", {"act_type": "selu"}, "its gradient multiplies the output by lambda once more"),
+    (
+        "npx.activation",
+        {"act_type": "log_sigmoid"},
+        "rounding: log(sigmoid(x)) loses small results",
+        ("big",),
+    ),
+    (
+        "npx.leaky_relu",
+        {"act_type": "selu"},
+        "its gradient multiplies the output by lambda once more",
+    ),
+    (
+        "nd.LeakyReLU",
+        {"act_type": "selu"},
+        "its gradient multiplies the output by lambda once more",
+    ),
     ("npx.softmax", {"dtype": "float64"}, "computed in float32"),
     ("npx.log_softmax", {"dtype": "float64"}, "computed in float32"),
-    ("nd.SoftmaxOutput", {"out_grad": True}, "the head gradient's buffer was overwritten by the output"),
+    (
+        "nd.SoftmaxOutput",
+        {"out_grad": True},
+        "the head gradient's buffer was overwritten by the output",
+    ),
     ("npx.norm", {"ord": 2}, "sums up ratios of integers, each cut off to one", INTEGERS),
     ("nd.norm", {"ord": 2}, "sums up ratios of integers, each cut off to one", INTEGERS),
 )
@@ -107,8 +127,12 @@ def check(got, want, tol, what):
     assert tuple(got.shape) == want.shape, f"shape of {what}"
     name = want.dtype.name
     np.testing.assert_allclose(
-        got.asnumpy().astype("float64"), want.astype("float64"),
-        rtol=tol or RTOL.get(name, 0), atol=max(ATOL.get(name, 0), (tol or 0) / 10), err_msg=what)
+        got.asnumpy().astype("float64"),
+        want.astype("float64"),
+        rtol=tol or RTOL.get(name, 0),
+        atol=max(ATOL.get(name, 0), (tol or 0) / 10),
+        err_msg=what,
+    )
 
 
 @pytest.mark.parametrize("case, pool, kind", load())
@@ -137,8 +161,11 @@ def test_recorded(case, pool, kind):
     for k, (got, want) in enumerate(zip(outs, case["out"], strict=True)):
         check(got, want, tol, f"output {k}")
     if wanted:
-        floats = [(k, o) for k, o in enumerate(outs)
-                  if isinstance(o, mx.nd.NDArray) and np.dtype(o.dtype).kind == "f"]
+        floats = [
+            (k, o)
+            for k, o in enumerate(outs)
+            if isinstance(o, mx.nd.NDArray) and np.dtype(o.dtype).kind == "f"
+        ]
         heads = [call.module.array(head(o.shape, o.dtype, k), dtype=o.dtype) for k, o in floats]
         mx.autograd.backward([o for _, o in floats], heads, train_mode=training)
         for i, g in wanted.items():

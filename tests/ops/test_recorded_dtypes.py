@@ -18,12 +18,29 @@ DATA = json.loads((Path(__file__).parent.parent / "data" / "dtypes.json").read_t
 DTYPES = DATA["dtypes"]
 SCALARS = {"int": 2, "float": 1.5, "bool": True}
 OPERATORS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "==": operator.eq,
-    "<": operator.lt, ">=": operator.ge, "&": operator.and_, "|": operator.or_,
-    "^": operator.xor, "<<": operator.lshift, "@": operator.matmul,
-    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
-    "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow, "&=": operator.iand,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    "@": operator.matmul,
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "**=": operator.ipow,
+    "&=": operator.iand,
 }
 SPECIAL = {
     ("np", "where"): lambda a, b: mx.np.where(mx.np.array([True, False]), a, b),
@@ -41,7 +58,8 @@ SPECIAL = {
     ("npx", "pick"): lambda x: mx.npx.pick(mx.np.stack([x, x]), mx.np.array([0, 1])),
     ("npx", "smooth_l1"): lambda x: mx.npx.smooth_l1(x, scalar=1.0),
     ("npx", "layer_norm"): lambda x: mx.npx.layer_norm(
-        x, mx.np.ones((2,), dtype=x.dtype), mx.np.zeros((2,), dtype=x.dtype)),
+        x, mx.np.ones((2,), dtype=x.dtype), mx.np.zeros((2,), dtype=x.dtype)
+    ),
 }
 
 
@@ -98,16 +116,20 @@ def test_result_dtype(table, name, rows):
             f = function(front, name)
             for a, row in zip(DTYPES, rows, strict=True):
                 for b, want in zip(DTYPES, row.split(), strict=True):
-                    wrong.append(mismatch(
-                        want, lambda a=a, b=b: f(make(front, a), make(front, b)), a, b))
+                    wrong.append(
+                        mismatch(want, lambda a=a, b=b: f(make(front, a), make(front, b)), a, b)
+                    )
         else:
             for a, want in zip(DTYPES, rows.split(), strict=True):
                 if "scalar" in table:
                     left, op, right = name.split()
                     f = function(front, op)
                     v = SCALARS[right if left == "x" else left]
-                    call = ((lambda f=f, a=a, v=v: f(make(front, a), v)) if left == "x"
-                            else (lambda f=f, a=a, v=v: f(v, make(front, a))))
+                    call = (
+                        (lambda f=f, a=a, v=v: f(make(front, a), v))
+                        if left == "x"
+                        else (lambda f=f, a=a, v=v: f(v, make(front, a)))
+                    )
                 else:
                     f = function(front, name)
                     call = lambda f=f, a=a: f(make(front, a))  # noqa: E731
@@ -116,8 +138,13 @@ def test_result_dtype(table, name, rows):
 
 
 def test_deliberate_rows_differ():
-    recorded = {(t, name): group["rows"] for t, groups in DATA.items() if t in {t for t, _ in DELIBERATE}
-                for group in groups for name in group["names"]}
+    recorded = {
+        (t, name): group["rows"]
+        for t, groups in DATA.items()
+        if t in {t for t, _ in DELIBERATE}
+        for group in groups
+        for name in group["names"]
+    }
     for row, (ours, _) in DELIBERATE.items():
         assert ours != recorded[row], f"{row} is no deviation any more"
 
@@ -129,10 +156,13 @@ def test_norms_of_integers(dtype):
     exact = np.sqrt(np.square(a.astype("float64")).sum(1))
     for f in (mx.npx.norm, mx.nd.norm):
         x = (mx.nd if f is mx.nd.norm else mx.np).array(a, dtype=dtype)
-        np.testing.assert_array_equal(f(x, axis=1).asnumpy(), np.trunc(exact).astype("int64").astype(dtype))
+        np.testing.assert_array_equal(
+            f(x, axis=1).asnumpy(), np.trunc(exact).astype("int64").astype(dtype)
+        )
         np.testing.assert_allclose(f(x, axis=1, out_dtype="float32").asnumpy(), exact, rtol=1e-6)
     np.testing.assert_allclose(
-        mx.np.linalg.norm(mx.np.array(a, dtype=dtype), axis=1).asnumpy(), exact, rtol=1e-6)
+        mx.np.linalg.norm(mx.np.array(a, dtype=dtype), axis=1).asnumpy(), exact, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype, n", [("int8", 128), ("uint8", 256)])
@@ -141,7 +171,11 @@ def test_positions_that_do_not_fit_are_refused(dtype, n):
     x = np.zeros((1, n + 1), dtype)
     x[0, n - 1] = 1
     fitting = mx.nd.array(x[:, :n], dtype=dtype)
-    for f in (mx.nd.argmax_channel, lambda x: mx.nd.argmax(x, axis=1), lambda x: mx.nd.argmin(1 - x, axis=1)):
+    for f in (
+        mx.nd.argmax_channel,
+        lambda x: mx.nd.argmax(x, axis=1),
+        lambda x: mx.nd.argmin(1 - x, axis=1),
+    ):
         assert f(fitting).asnumpy().tolist() == [n - 1]
         with pytest.raises(TypeError, match=f"{n + 1} elements do not fit .* {dtype}"):
             f(mx.nd.array(x, dtype=dtype))

@@ -167,7 +167,9 @@ def is_meant(e, name):
     """Whether an error is of the kind that MXNet raises."""
     if name in SLIPS:
         return True
-    if name in ("AxisError", "LinAlgError", "IndexError", "ValueError") and isinstance(e, (ValueError, IndexError)):
+    if name in ("AxisError", "LinAlgError", "IndexError", "ValueError") and isinstance(
+        e, (ValueError, IndexError)
+    ):
         return True
     if name == "LinAlgError":
         return isinstance(e, errors.MXNetError)
@@ -247,11 +249,15 @@ def test_how_much_is_recorded():
     """At least eight calls of a row on average, in files that are no burden."""
     count = sum(len(cases) for cases in EVERY)
     assert count >= 8 * len({row for _, row in RECORDED})
-    assert sum((DATA / f"table_{front}.json").stat().st_size for front in ("np", "npx", "nd")) < 25e6
+    assert (
+        sum((DATA / f"table_{front}.json").stat().st_size for front in ("np", "npx", "nd")) < 25e6
+    )
 
 
 def test_differences_are_noticed():
     case = next(c for c in RECORDED["np", "exp"] if c["what"] == "sample 0")
     assert check(case) is None
-    assert "shape" in check({**case, "what": "sample 9", "seed": 1, "args": [{**case["args"][0], "shape": [2, 2]}]})
+    assert "shape" in check(
+        {**case, "what": "sample 9", "seed": 1, "args": [{**case["args"][0], "shape": [2, 2]}]}
+    )
     assert "numbers" in check({**case, "seed": case["seed"] + 1})

@@ -1,6 +1,5 @@
 """What operators refuse, in words that say what was expected, what arrived and what to do; MXNet's kinds of errors."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -63,7 +63,9 @@ def same(got, want, what):
         assert g.shape == np.shape(w) and g.dtype == w.dtype, what
         g, w = np.asarray(g, "float64"), np.asarray(w, "float64")
         atol = 2e-6
-        if what.startswith("quantized_elemwise") and w.size:  # codes of 32 bits, summed in float32: 1e9 may cancel
+        if (
+            what.startswith("quantized_elemwise") and w.size
+        ):  # codes of 32 bits, summed in float32: 1e9 may cancel
             atol = max(atol, float(np.finfo("float32").eps * np.abs(w).max()))
         np.testing.assert_allclose(g, w, rtol=2e-5, atol=atol, err_msg=what)
 
@@ -94,13 +96,16 @@ def test_bulk_and_jit_agree_with_single_calls(rows):
     want = {op.name: alone(op) for op in rows}
     given = {op.name: [live(op, draw(op, c, k)) for k, c in enumerate(op.samples)] for op in rows}
     outs = {
-        op.name: [run(op, x, c.attrs) for x, c in zip(given[op.name], op.samples, strict=True)] for op in rows
+        op.name: [run(op, x, c.attrs) for x, c in zip(given[op.name], op.samples, strict=True)]
+        for op in rows
     }
     for op in rows:
         for got, w in zip(outs[op.name], want[op.name], strict=True):
             same(numbers(got), w, op.name)
 
-    rows = [op for op in rows if not op.keyed and any(is_float(a) for a in draw(op, op.samples[0], 0))]
+    rows = [
+        op for op in rows if not op.keyed and any(is_float(a) for a in draw(op, op.samples[0], 0))
+    ]
     # Made anew: some rows wrote new states into theirs.
     fresh = {op.name: live(op, draw(op, op.samples[0], 0)) for op in rows}
     arrays = [[a.jax if isinstance(a, NDArray) else None for a in fresh[op.name]] for op in rows]
@@ -141,7 +146,9 @@ def test_agrees_with_numpy(op):
         assert len(got) == len(want)
         for g, w in zip(got, want, strict=True):
             assert g.shape == np.shape(w)
-            np.testing.assert_allclose(g.astype("float64"), np.asarray(w, "float64"), rtol=2e-5, atol=2e-6)
+            np.testing.assert_allclose(
+                g.astype("float64"), np.asarray(w, "float64"), rtol=2e-5, atol=2e-6
+            )
 
 
 def moving(case):
@@ -179,7 +186,10 @@ def test_gradient(op):
         direction = [d + d.T for d in direction]
 
     def at(step):
-        moved = [a if d is None else np.asarray(a + step * d) for a, d in zip(args, direction, strict=True)]
+        moved = [
+            a if d is None else np.asarray(a + step * d)
+            for a, d in zip(args, direction, strict=True)
+        ]
         with mx.autograd.train_mode():
             return numbers(run(op, live(op, moved), case.attrs))
 
@@ -193,7 +203,9 @@ def test_gradient(op):
     heads = [rng.uniform(-1, 1, o.shape).astype(o.dtype) for o in outs]
     mx.autograd.backward(outs, [make(h, dtype=h.dtype) for h in heads])
     slope = sum(
-        float((x.grad.asnumpy() * d).sum()) for x, d in zip(xs, direction, strict=True) if d is not None
+        float((x.grad.asnumpy() * d).sum())
+        for x, d in zip(xs, direction, strict=True)
+        if d is not None
     )
     exact = all(np.dtype(o.dtype) == "float64" for o in outs)
     h = 1e-6 if exact else 1e-3
@@ -202,4 +214,6 @@ def test_gradient(op):
         float(((a.astype("float64") - b) * v).sum()) / (2 * h)
         for a, b, v in zip(*sides, heads, strict=True)
     )
-    assert slope == pytest.approx(quotient, rel=1e-5 if exact else 5e-3, abs=1e-6 if exact else 5e-3)
+    assert slope == pytest.approx(
+        quotient, rel=1e-5 if exact else 5e-3, abs=1e-6 if exact else 5e-3
+    )

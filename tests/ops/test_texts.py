@@ -18,7 +18,11 @@ from mxjax.ops.table import FRONT_ENDS
 from mxjax.ops.texts import parsed
 
 TYPES = json.loads((Path(__file__).parents[1] / "data" / "attribute_types.json").read_text())
-ROWS = [pytest.param(op, id=name) for name, op in sorted(TABLE.items()) if op.attr_params and op.internal]
+ROWS = [
+    pytest.param(op, id=name)
+    for name, op in sorted(TABLE.items())
+    if op.attr_params and op.internal
+]
 #: Texts of each kind, and what they mean.
 MEANT = {
     "int": {"3": 3, " 3": 3, "-1": -1},
@@ -48,7 +52,9 @@ def same(got, want):
 def test_every_row_reads_its_samples_as_texts(op):
     arrays = [[]] if op.variadic else [None] * len(op.array_params)
     for case in op.samples:
-        known = {k: v for k, v in case.attrs.items() if k in op.attr_params and not isinstance(v, Body)}
+        known = {
+            k: v for k, v in case.attrs.items() if k in op.attr_params and not isinstance(v, Body)
+        }
         _, plain = split(op, arrays, dict(known), True)
         _, read = split(op, arrays, texts(known), True)
         assert [k for k, _ in read] == [k for k, _ in plain]
@@ -59,7 +65,11 @@ def test_every_row_reads_its_samples_as_texts(op):
 def functions(front):
     """By name, the functions of a front end whose row has attributes, with the row and its first sample."""
     for name, op in sorted(FRONT_ENDS[front].items()):
-        cases = [c for c in op.samples if c.attrs and not any(isinstance(v, Body) for v in c.attrs.values())]
+        cases = [
+            c
+            for c in op.samples
+            if c.attrs and not any(isinstance(v, Body) for v in c.attrs.values())
+        ]
         if cases and op.attr_params and not op.keyed:
             yield pytest.param(name, op, cases[0], id=name)
 
@@ -83,8 +93,13 @@ def test_functions_of_nd_and_sym_take_texts(name, op, case):
         return
     symbols = [mx.sym.var(f"a{k}") for k in range(len(case.args))]
     fn = getattr(mx.sym, name)
-    plain, read = [fn(*symbols, **attrs)._entries[0][0].params for attrs in (case.attrs, texts(case.attrs))]
-    assert plain.keys() == read.keys() and all(same(read[k], plain[k]) for k in plain), (read, plain)
+    plain, read = [
+        fn(*symbols, **attrs)._entries[0][0].params for attrs in (case.attrs, texts(case.attrs))
+    ]
+    assert plain.keys() == read.keys() and all(same(read[k], plain[k]) for k in plain), (
+        read,
+        plain,
+    )
 
 
 @pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].internal in TYPES])
@@ -146,7 +161,13 @@ def test_texts_as_mxnet_reads_them(name):
 
 
 @pytest.mark.parametrize(
-    "attrs", [{"kernel": "2,2"}, {"kernel": "abc"}, {"kernel": "(2.0,2.0)"}, {"kernel": "(2,2)", "global_pool": "yes"}]
+    "attrs",
+    [
+        {"kernel": "2,2"},
+        {"kernel": "abc"},
+        {"kernel": "(2.0,2.0)"},
+        {"kernel": "(2,2)", "global_pool": "yes"},
+    ],
 )
 def test_what_is_no_value_of_its_kind_is_refused(attrs):
     with pytest.raises(mx.MXNetError, match="Invalid Parameter format for"):

@@ -35,7 +35,9 @@ def made(name, **more):
     if name == "rmsprop":
         options["centered"] = True
     opt = optimizer.create(name, **options)
-    unknown = [n for n, v in zip(opt._statics, opt._raw_statics(), strict=True) if type(v) in (int, float)]
+    unknown = [
+        n for n, v in zip(opt._statics, opt._raw_statics(), strict=True) if type(v) in (int, float)
+    ]
     assert not set(unknown) - set(VALUES), "a number that this test does not know"
     others = ["rescale_grad", "lr", *(["wd"] if name != "groupadagrad" else [])]
     return opt, [*unknown, *others, *(["schedule_decay"] if name == "nadam" else [])]
@@ -99,7 +101,9 @@ def test_switches_compile_once_each():
         opt.momentum = 0.0 if t % 2 else 0.5 + 0.01 * t
         updater(0, grad, weight)
         mx.npx.waitall()
-        moment = opt.momentum * moment - (1.0 if opt.clip_gradient is None else min(1.0, opt.clip_gradient))
+        moment = opt.momentum * moment - (
+            1.0 if opt.clip_gradient is None else min(1.0, opt.clip_gradient)
+        )
         want += moment
         onp.testing.assert_allclose(weight.asnumpy(), [want], rtol=1e-6)
         compiled.append(mx.engine.stats()["compiled"])
@@ -135,7 +139,9 @@ def test_a_trainer_whose_momentum_and_multipliers_change(hybridize):
 @pytest.mark.programs
 def test_a_module_whose_momentum_changes():
     data = mx.sym.Variable("data")
-    net = mx.sym.LinearRegressionOutput(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), name="out")
+    net = mx.sym.LinearRegressionOutput(
+        mx.sym.FullyConnected(data, num_hidden=2, name="fc"), name="out"
+    )
     module = mx.mod.Module(net, label_names=("out_label",))
     module.bind([("data", (4, 3))], [("out_label", (4, 2))])
     module.init_params(mx.init.One())
@@ -162,7 +168,9 @@ def test_rows_alone_take_numbers_that_change():
             opt.beta1 = 0.8 + 0.01 * max(t - 2, 0)
             if constants:
                 opt._moving.last = None
-            grad = mx.nd.sparse.row_sparse_array((onp.ones((2, 3), "float32"), [0, 2]), shape=(4, 3))
+            grad = mx.nd.sparse.row_sparse_array(
+                (onp.ones((2, 3), "float32"), [0, 2]), shape=(4, 3)
+            )
             updater(0, grad, weight)
             mx.nd.waitall()
             compiled.append(mx.engine.stats()["compiled"])

@@ -27,8 +27,15 @@ CASES = [(generation, *case) for generation, cases in RECORDED.items() for case 
     ids=[f"{generation}-{name}-{stype}-{k}" for k, (generation, name, _, stype, *_) in enumerate(CASES)],
 )  # fmt: skip
 def test_as_mxnet_updates(generation, name, options, stype, dtype, want):
-    if (generation, name, stype, options.get("momentum")) == ("1", "nag", "row_sparse", 0.9) and dtype == "float32":
-        pytest.skip("MXNet 1 takes NAG's decay from the old weight where the weight is sparse, else from the new one")
+    if (generation, name, stype, options.get("momentum")) == (
+        "1",
+        "nag",
+        "row_sparse",
+        0.9,
+    ) and dtype == "float32":
+        pytest.skip(
+            "MXNet 1 takes NAG's decay from the old weight where the weight is sparse, else from the new one"
+        )
     with mx.config.scope(compat_version="1.9" if generation == "1" else "2.0"):
         weight = updated(mx, name, options, stype, dtype)
     assert weight.stype == stype and weight.dtype == np.dtype(dtype)
@@ -38,7 +45,9 @@ def test_as_mxnet_updates(generation, name, options, stype, dtype, want):
 
 def test_a_lazy_update_of_16_bit_weights_goes_by_their_copies():
     for stype in ("default", "row_sparse"):
-        updater = mx.optimizer.get_updater(mx.optimizer.AdaGrad(learning_rate=0.5, multi_precision=True))
+        updater = mx.optimizer.get_updater(
+            mx.optimizer.AdaGrad(learning_rate=0.5, multi_precision=True)
+        )
         weight = nd.ones((4, 2), dtype="float16").tostype(stype)
         for _ in range(3):
             updater(0, gradient().astype("float16"), weight)
@@ -77,7 +86,9 @@ def test_updates_as_operators(stype):
 def test_a_step_is_one_program_whatever_rows_it_touches():
     net = mx.gluon.nn.Embedding(1000, 8, sparse_grad=True)
     net.initialize()
-    trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1, "lazy_update": True})
+    trainer = mx.gluon.Trainer(
+        net.collect_params(), "adam", {"learning_rate": 0.1, "lazy_update": True}
+    )
     rng = np.random.default_rng(0)
     before = net.weight.data().asnumpy()
     used = set()
@@ -106,7 +117,9 @@ def test_scaled_losses_with_sparse_gradients():
         mx.random.seed(3)
         net = mx.gluon.nn.Embedding(20, 4, sparse_grad=True)
         net.initialize(mx.init.One())
-        trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1, "lazy_update": True, "wd": 0.1})
+        trainer = mx.gluon.Trainer(
+            net.collect_params(), "adam", {"learning_rate": 0.1, "lazy_update": True, "wd": 0.1}
+        )
         if scale:
             trainer.scale_losses_by(mx.amp.LossScaler())
         for step, factor in enumerate((1.0, 2.0, np.inf, 3.0) if scale else (1.0, 2.0, 3.0)):

@@ -25,13 +25,17 @@ WRITTEN = {
 
 @pytest.mark.parametrize("version", WRITTEN)
 def test_the_copy_of_16_bit_weights_is_found_in_either_order(version):
-    updater = mx.optimizer.get_updater(mx.optimizer.SGD(learning_rate=0.1, momentum=0.9, multi_precision=True))
+    updater = mx.optimizer.get_updater(
+        mx.optimizer.SGD(learning_rate=0.1, momentum=0.9, multi_precision=True)
+    )
     updater.set_states(base64.b64decode(WRITTEN[version]))
     weight = mx.nd.array([0.609863, 1.609863, 2.609863], dtype="float16")
     for _ in range(2):
         updater(0, mx.nd.full((3,), 0.7, dtype="float16"), weight)
     # Recorded of both.
-    np.testing.assert_array_equal(weight.asnumpy(), np.array([-0.088928, 0.91113, 1.9111], np.float16))
+    np.testing.assert_array_equal(
+        weight.asnumpy(), np.array([-0.088928, 0.91113, 1.9111], np.float16)
+    )
     copy, momentum = updater.states[0]
     np.testing.assert_allclose(copy.asnumpy(), [-0.088957, 0.91104, 1.911], rtol=1e-4)
     np.testing.assert_allclose(momentum.asnumpy(), [-0.36794] * 3, rtol=1e-4)

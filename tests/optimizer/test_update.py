@@ -338,15 +338,25 @@ def test_states_of_16_bits_return():
 def test_states_of_before_are_read():
     """The archives that were written before safetensors files."""
     updater = optimizer.get_updater(optimizer.create("sgd", momentum=0.9))
-    header = {"format": saving.FORMAT, "version": 1, "states": [[0, 0]], "dtypes": ["bfloat16"], "optimizer": None}
+    header = {
+        "format": saving.FORMAT,
+        "version": 1,
+        "states": [[0, 0]],
+        "dtypes": ["bfloat16"],
+        "optimizer": None,
+    }
     out = io.BytesIO()
     momentum = onp.array([0x3F80, 0xBF80], onp.uint16)  # 1, -1
     onp.savez(out, a0=momentum, header=onp.frombuffer(json.dumps(header).encode(), onp.uint8))
     updater.set_states(out.getvalue())
-    assert updater.states[0].dtype.name == "bfloat16" and updater.states[0].astype("float32").tolist() == [1, -1]
+    assert updater.states[0].dtype.name == "bfloat16" and updater.states[0].astype(
+        "float32"
+    ).tolist() == [1, -1]
     again = optimizer.get_updater(optimizer.create("sgd", momentum=0.9))
     again.set_states(updater.get_states())
-    assert again.states[0].dtype.name == "bfloat16" and again.states[0].astype("float32").tolist() == [1, -1]
+    assert again.states[0].dtype.name == "bfloat16" and again.states[0].astype(
+        "float32"
+    ).tolist() == [1, -1]
     header["version"] = 3
     onp.savez(out := io.BytesIO(), header=onp.frombuffer(json.dumps(header).encode(), onp.uint8))
     with pytest.raises(FormatError, match="of version 3"):
@@ -360,16 +370,26 @@ def test_an_update_that_a_program_of_mxnet1_defines_takes_one_weight(dtype):
             return mx.nd.zeros(weight.shape, weight.context, dtype=weight.dtype)
 
         def update(self, index, weight, grad, state):
-            assert isinstance(index, int) and onp.dtype(weight.dtype) == onp.dtype(state.dtype) == "float32"
+            assert (
+                isinstance(index, int)
+                and onp.dtype(weight.dtype) == onp.dtype(state.dtype) == "float32"
+            )
             self._update_count(index)
             state[:] = 0.5 * state + grad
             weight[:] -= self._get_lr(index) * (state + self._get_wd(index) * weight)
 
     with mx.config.scope(compat_version="1.9"):
-        made = Slow(learning_rate=0.5, wd=0.25, param_idx2name={0: "a_weight", 1: "b_bias"}, multi_precision=True)
+        made = Slow(
+            learning_rate=0.5,
+            wd=0.25,
+            param_idx2name={0: "a_weight", 1: "b_bias"},
+            multi_precision=True,
+        )
         made.set_lr_mult({"a_weight": 2})
         update = mx.optimizer.get_updater(made)
         weights = [mx.nd.ones(2, dtype=dtype), mx.nd.ones(1, dtype=dtype)]
         for _ in range(2):
             update([0, 1], [mx.nd.ones(2, dtype=dtype), mx.nd.ones(1, dtype=dtype)], weights)
-    assert weights[0].asnumpy().tolist() == [-1.6875] * 2 and weights[1].asnumpy().tolist() == [-0.25]
+    assert weights[0].asnumpy().tolist() == [-1.6875] * 2 and weights[1].asnumpy().tolist() == [
+        -0.25
+    ]

@@ -29,8 +29,18 @@ HEAD = "import mxnet as mx\nimport numpy as np\nfrom mxnet import gluon, nd as F
     ("line", "name", "verdict", "says"),
     [
         ("F.Convolution(x, w, num_filter=3)", "mx.nd.Convolution", "works", ""),
-        ("F.Convolution(x, kernal=3)", "mx.nd.Convolution(kernal=)", "missing", "did you mean 'kernel'"),
-        ("sym.FullyConnected(data=x, num_hidden=3, name='a')", "mx.sym.FullyConnected", "works", ""),
+        (
+            "F.Convolution(x, kernal=3)",
+            "mx.nd.Convolution(kernal=)",
+            "missing",
+            "did you mean 'kernel'",
+        ),
+        (
+            "sym.FullyConnected(data=x, num_hidden=3, name='a')",
+            "mx.sym.FullyConnected",
+            "works",
+            "",
+        ),
         ("nn.Dense(3, unitz=2)", "mx.gluon.nn.Dense(unitz=)", "missing", "did you mean 'units'"),
         ("nn.Dense(3, prefix='a_')", "mx.gluon.nn.Dense", "works", ""),
         ("mx.rtc.CudaModule('')", "mx.rtc.CudaModule", "missing", "pallas"),
@@ -44,13 +54,33 @@ HEAD = "import mxnet as mx\nimport numpy as np\nfrom mxnet import gluon, nd as F
         ("np.array([[1], [1, 2]])", "numpy.array", "missing", "dtype=object"),
         ("np.fromstring(b'ab', dtype='uint8')", "numpy.fromstring", "missing", "frombuffer"),
         ("np.linalg.nothing(3)", "numpy.linalg.nothing", "missing", "has no such name"),
-        ("import collections; collections.Iterable", "collections.Iterable", "missing", "collections.abc.Iterable"),
+        (
+            "import collections; collections.Iterable",
+            "collections.Iterable",
+            "missing",
+            "collections.abc.Iterable",
+        ),
         ("import imp", "imp", "missing", "importlib"),
         ("from inspect import getargspec", "inspect.getargspec", "missing", "getfullargspec"),
-        ("from IPython.core.display import HTML", "IPython.core.display.HTML", "missing", "IPython.display.HTML"),
-        ("import os; os.environ['MXNET_ENGINE_TYPE'] = 'a'", "MXNET_ENGINE_TYPE", "works", "engine.type"),
+        (
+            "from IPython.core.display import HTML",
+            "IPython.core.display.HTML",
+            "missing",
+            "IPython.display.HTML",
+        ),
+        (
+            "import os; os.environ['MXNET_ENGINE_TYPE'] = 'a'",
+            "MXNET_ENGINE_TYPE",
+            "works",
+            "engine.type",
+        ),
         ("import os; os.getenv('MXNET_NOBODY')", "MXNET_NOBODY", "differs", "nothing reads"),
-        ("class A:\n    def hybrid_forward(self, G, x):\n        G.nope(x)", "mx.nd.nope", "missing", "no attribute"),
+        (
+            "class A:\n    def hybrid_forward(self, G, x):\n        G.nope(x)",
+            "mx.nd.nope",
+            "missing",
+            "no attribute",
+        ),
         ("def f():\n    act = gluon.nn\n    act.Dense(2)", "mx.gluon.nn.Dense", "works", ""),
     ],
 )
@@ -83,7 +113,10 @@ def test_notebooks(tmp_path):
     ]
     (tmp_path / "book.ipynb").write_text(json.dumps({"cells": cells}))
     found = check(tmp_path)
-    assert [(f.name, f.cell, f.verdict) for f in found] == [("mx", 1, "works"), ("mx.rtc.CudaModule", 2, "missing")]
+    assert [(f.name, f.cell, f.verdict) for f in found] == [
+        ("mx", 1, "works"),
+        ("mx.rtc.CudaModule", 2, "missing"),
+    ]
 
 
 def test_code_of_python_2(tmp_path):
@@ -121,11 +154,16 @@ def run(tmp_path, *command):
 
 
 def test_run_explains_the_first_fault(tmp_path):
-    (tmp_path / "part.py").write_text("import numpy as np\ndef f():\n    return np.zeros(2, np.int)\n")
+    (tmp_path / "part.py").write_text(
+        "import numpy as np\ndef f():\n    return np.zeros(2, np.int)\n"
+    )
     (tmp_path / "program.py").write_text("import mxnet, part\nprint(mxnet.__version__)\npart.f()\n")
     done = run(tmp_path, "-m", "mxjax.port", "--as", "1.9", "run", "program.py")
     assert (done.returncode, done.stdout) == (1, "1.9.1\n")
-    assert "part.py:3:" in done.stderr and "numpy.int (missing): gone since NumPy 1.24: int" in done.stderr
+    assert (
+        "part.py:3:" in done.stderr
+        and "numpy.int (missing): gone since NumPy 1.24: int" in done.stderr
+    )
     assert run(tmp_path, "-m", "mxjax.port", "run", "--compat", "program.py").returncode == 0
 
 
@@ -153,7 +191,9 @@ def test_compat_gives_names_back(tmp_path):
     (tmp_path / "program.py").write_text(COMPAT)
     done = run(tmp_path, "-m", "mxjax", "--compat", "--as=1.9", "program.py")
     assert done.stdout == "done\n", done.stderr
-    assert "Iterable" in run(tmp_path, "-c", "import mxjax; from collections import Iterable").stderr  # unless asked
+    assert (
+        "Iterable" in run(tmp_path, "-c", "import mxjax; from collections import Iterable").stderr
+    )  # unless asked
 
 
 def test_what_is_given_back_is_gone():

@@ -117,10 +117,14 @@ def test_bytes_have_columns_in_kb():
         out.value(category, "x", 2000)
     table = out.table().split("\n")
     heads = {table[k - 1]: table[k + 1] for k, line in enumerate(table) if line.startswith("====")}
-    assert {category for category, head in heads.items() if "(kB)" in head} == heads.keys() - {"domain"}
+    assert {category for category, head in heads.items() if "(kB)" in head} == heads.keys() - {
+        "domain"
+    }
     assert "Time (ms)" in heads["domain"]  # a user's counter, as in MXNet
     found = json.loads(out.json())
-    assert found["Memory"].keys() == heads.keys() - {"domain"} and found["Time"].keys() == {"domain"}
+    assert found["Memory"].keys() == heads.keys() - {"domain"} and found["Time"].keys() == {
+        "domain"
+    }
 
 
 def test_calls_without_a_time():
@@ -129,8 +133,20 @@ def test_calls_without_a_time():
     out.duration("operator", "fused", 6)
     out.without_time("operator", "fused", 2, 0)
     found = json.loads(out.json())
-    assert found["Time"]["operator"]["fused"] == {"Count": 3, "Total": 0.006, "Min": 0.006, "Max": 0.006, "Avg": 0.006}
-    assert found["Time"]["operator"]["unread"] == {"Count": 3, "Total": 0, "Min": 0, "Max": 0, "Avg": 0}
+    assert found["Time"]["operator"]["fused"] == {
+        "Count": 3,
+        "Total": 0.006,
+        "Min": 0.006,
+        "Max": 0.006,
+        "Avg": 0.006,
+    }
+    assert found["Time"]["operator"]["unread"] == {
+        "Count": 3,
+        "Total": 0,
+        "Min": 0,
+        "Max": 0,
+        "Avg": 0,
+    }
     assert found["Not computed"] == {"operator": {"unread": 3}}
     for sort_by in ("total", "avg", "min", "max", "count"):
         assert "unread" in out.table(sort_by)

@@ -208,7 +208,10 @@ def test_xlas_trace_without_a_place_leaves_xlas_profiler_alone(config, work, tmp
 def test_a_disk_without_room_does_not_end_the_writing(config, work, tmp_path):
     folder = tmp_path / "folder"
     path = config(
-        filename=str(folder / "trace.json"), log_dir=str(tmp_path / "logs"), continuous_dump=True, dump_period=0.01
+        filename=str(folder / "trace.json"),
+        log_dir=str(tmp_path / "logs"),
+        continuous_dump=True,
+        dump_period=0.01,
     )
     with pytest.warns(UserWarning, match="tries again"):
         profiler.set_state("run")

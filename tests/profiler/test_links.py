@@ -16,7 +16,9 @@ class Program:
 
 def event(program: str, start: int, launched: int | None, run: int = 0) -> DeviceEvent:
     owner = Attribution(Site("", "exp"), "exact", ())
-    return DeviceEvent("gpu/0", "Stream", "fusion", program, run, start, start + 10, 10, owner, launched=launched)
+    return DeviceEvent(
+        "gpu/0", "Stream", "fusion", program, run, start, start + 10, 10, owner, launched=launched
+    )
 
 
 def test_kernels_belong_to_the_run_that_launched_them():
@@ -30,9 +32,16 @@ def test_kernels_belong_to_the_run_that_launched_them():
     ]  # fmt: skip
     groups = programs.executions(events)
     assert [(g.program, len(g.events), g.run and g.run.start) for g in groups] == [
-        ("jit_a(7001)", 2, 100), ("jit_b(7002)", 1, 300), ("jit_a(7001)", 1, 500), ("jit_foreign(7003)", 1, None),
+        ("jit_a(7001)", 2, 100),
+        ("jit_b(7002)", 1, 300),
+        ("jit_a(7001)", 1, 500),
+        ("jit_foreign(7003)", 1, None),
     ]
-    assert programs.statements("jit_b(7002)", 350) is programs.statements("jit_b(7002)", 351) is not None
+    assert (
+        programs.statements("jit_b(7002)", 350)
+        is programs.statements("jit_b(7002)", 351)
+        is not None
+    )
     assert programs.statements("jit_foreign(7003)", 650) is None
 
 
@@ -40,7 +49,19 @@ def test_kernels_inside_of_cuda_graphs_are_those_of_their_instructions():
     names = ("loop_add_fusion.3", "copy-done.1", "command_buffer_4")
     made = {name: Instruction(name, "fusion", "", 1, []) for name in names}
     program = Hlo("jit_a", [], made)
-    assert instruction_of(program, kernels_of(program), "command_buffer_4", "loop_add_fusion_3") == "loop_add_fusion.3"
-    assert instruction_of(program, kernels_of(program), "command_buffer_7", "copy_done_1") == "copy-done.1"
-    assert instruction_of(program, kernels_of(program), "command_buffer_4", "cublas_gemm") == "command_buffer_4"
-    assert instruction_of(program, kernels_of(program), "copy-done.1", "loop_add_fusion_3") == "copy-done.1"
+    assert (
+        instruction_of(program, kernels_of(program), "command_buffer_4", "loop_add_fusion_3")
+        == "loop_add_fusion.3"
+    )
+    assert (
+        instruction_of(program, kernels_of(program), "command_buffer_7", "copy_done_1")
+        == "copy-done.1"
+    )
+    assert (
+        instruction_of(program, kernels_of(program), "command_buffer_4", "cublas_gemm")
+        == "command_buffer_4"
+    )
+    assert (
+        instruction_of(program, kernels_of(program), "copy-done.1", "loop_add_fusion_3")
+        == "copy-done.1"
+    )

@@ -179,7 +179,16 @@ def test_diff():
 
 
 @pytest.mark.parametrize(
-    "text", ["5", '{"a": 1}', '{"traceEvents": 5}', '{"traceEvents": [1]}', '{"traceEvents": [{"na', "", '"a"']
+    "text",
+    [
+        "5",
+        '{"a": 1}',
+        '{"traceEvents": 5}',
+        '{"traceEvents": [1]}',
+        '{"traceEvents": [{"na',
+        "",
+        '"a"',
+    ],
 )
 def test_what_is_no_trace_is_refused(text, tmp_path, capsys):
     path = str(tmp_path / "damaged")  # what is named .json is checked when the test ends
@@ -206,7 +215,13 @@ def test_diff_of_files(tmp_path):
     def trace(name, *spans):
         path = str(tmp_path / name)
         _chrome.write(
-            path, [Span("cpu/0", "t", "operator", n, 0, d, a and {"hlo_op": n, **a}) for n, d, a in spans], [], {}
+            path,
+            [
+                Span("cpu/0", "t", "operator", n, 0, d, a and {"hlo_op": n, **a})
+                for n, d, a in spans
+            ],
+            [],
+            {},
         )
         return path
 

@@ -14,6 +14,7 @@ from tests.record import profiler_sequences as recording
 TESTS = Path(__file__).parents[1]
 RECORDED = json.loads((TESTS / "data" / "profiler_sequences.json").read_text())
 
+
 @pytest.fixture(autouse=True)
 def computed_by_numpy():
     """So that each call is an event of the host, and XLA's profiler need not run."""
@@ -25,14 +26,18 @@ def computed_by_numpy():
 def test_marks_before_the_first_run_are_not_recorded(name):
     profiler.set_config(aggregate_stats=True)
     domain = profiler.Domain("domain")
-    with {"frame": domain.new_frame, "task": domain.new_task, "event": profiler.Event}[name]("early"):
+    with {"frame": domain.new_frame, "task": domain.new_task, "event": profiler.Event}[name](
+        "early"
+    ):
         pass
     profiler.set_state("run")
     assert "early" not in profiler.dumps()
 
 
 def performed(steps, continuous, tmp_path):
-    return recording.perform(steps, continuous, mx, str(tmp_path / "profile.json"), timing="dispatch")
+    return recording.perform(
+        steps, continuous, mx, str(tmp_path / "profile.json"), timing="dispatch"
+    )
 
 
 def named(found):
@@ -60,7 +65,9 @@ def test_without_continuous_dump_nothing_is_lost_either(steps, continuous, expec
         if step in ("dumps", "reset"):
             assert ours == whole
         elif ours != "error":
-            assert set(ours) == set(whole) - finished and (mxnet == "error" or set(mxnet) <= set(ours))
+            assert set(ours) == set(whole) - finished and (
+                mxnet == "error" or set(mxnet) <= set(ours)
+            )
             before = whole
         else:
             assert mxnet == whole == "error"
@@ -136,7 +143,9 @@ def test_calls_that_nobody_reads_are_counted_and_said(cold, tmp_path):
             rows = found["Time"]["operator"]
             assert {name: row["Count"] for name, row in rows.items()} == expected  # MXNet counts so
             assert rows["dot"]["Total"] == rows["dot"]["Avg"] == rows["sin"]["Max"] == 0
-            assert rows["cos"]["Total"] > 0 and found["Not computed"] == {"operator": {"dot": 3, "sin": 1}}
+            assert rows["cos"]["Total"] > 0 and found["Not computed"] == {
+                "operator": {"dot": 3, "sin": 1}
+            }
             table = profiler.dumps(reset=True)
             assert "counted and were not computed" in table and "dot 3, sin 1\n" in table
             assert "not computed" not in profiler.dumps()
@@ -154,7 +163,9 @@ def test_equal_calls_are_counted_each(cold):
             mx.npx.waitall()
             profiler.set_state("stop")
             for group_by, row in (("operator", "dot"), ("block", "(no block)")):
-                rows = json.loads(profiler.dumps(format="json", group_by=group_by))["Time"][group_by]
+                rows = json.loads(profiler.dumps(format="json", group_by=group_by))["Time"][
+                    group_by
+                ]
                 assert rows[row]["Count"] == 3
             profiler.dumps(reset=True)
             assert a.sum() == b.sum() == c.sum()
@@ -162,4 +173,8 @@ def test_equal_calls_are_counted_each(cold):
 
 def test_what_comes_after_a_finished_dump_is_counted_at_the_next_run(tmp_path):
     steps = "run work dump work stop dumps run dumps".split()
-    assert performed(steps, True, tmp_path) == [["sin"], {"sin": 1}, {"sin": 1, "cos": 1}]  # as in both MXNets
+    assert performed(steps, True, tmp_path) == [
+        ["sin"],
+        {"sin": 1},
+        {"sin": 1, "cos": 1},
+    ]  # as in both MXNets

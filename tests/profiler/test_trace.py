@@ -147,7 +147,8 @@ def test_kinds_can_be_left_out(config, work):
 
 @pytest.mark.observes
 @pytest.mark.parametrize(
-    ("mode", "category"), [(2, "operator"), (4, "MXNET_C_API"), (8, "Device Storage"), (0, None)])
+    ("mode", "category"), [(2, "operator"), (4, "MXNET_C_API"), (8, "Device Storage"), (0, None)]
+)
 def test_the_mode_says_which_kinds_are_recorded(work, tmp_path, mode, category):
     """MXNet's mask: 1 symbolic, 2 imperative, 4 API, 8 memory."""
     path = str(tmp_path / "trace.json")
@@ -159,17 +160,23 @@ def test_the_mode_says_which_kinds_are_recorded(work, tmp_path, mode, category):
     profiler.set_state("stop")
     profiler.dump()
     kinds = {e.get("cat") for e in load(path)["traceEvents"]}
-    assert kinds & {"operator", "MXNET_C_API", "Device Storage"} == ({category} if category else set())
+    assert kinds & {"operator", "MXNET_C_API", "Device Storage"} == (
+        {category} if category else set()
+    )
 
 
 @pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "kinds"),
-    [({"profile_all": True}, {"operator", "MXNET_C_API", "Device Storage"}),
-     ({"profile_all": False, "profile_api": True}, {"MXNET_C_API"})],
+    [
+        ({"profile_all": True}, {"operator", "MXNET_C_API", "Device Storage"}),
+        ({"profile_all": False, "profile_api": True}, {"MXNET_C_API"}),
+    ],
 )
 def test_all_kinds_are_recorded_or_the_chosen_ones(config, work, given, kinds):
-    none = dict.fromkeys(("profile_symbolic", "profile_imperative", "profile_memory", "profile_api"), False)
+    none = dict.fromkeys(
+        ("profile_symbolic", "profile_imperative", "profile_memory", "profile_api"), False
+    )
     trace = profiled(config, lambda: (work(), mx.waitall()), **{**none, **given})
     found = {e.get("cat") for e in trace["traceEvents"]}
     assert found & {"operator", "MXNET_C_API", "Device Storage"} == kinds
@@ -238,7 +245,14 @@ def test_misused_objects():
         with pytest.raises(ValueError, match="'counter'"):
             counter.set_value(wrong)
         assert counter._value == 3
-    for make in (profiler.Domain, domain.new_task, domain.new_frame, domain.new_marker, profiler.Event, profiler.step):
+    for make in (
+        profiler.Domain,
+        domain.new_task,
+        domain.new_frame,
+        domain.new_marker,
+        profiler.Event,
+        profiler.step,
+    ):
         with pytest.raises(TypeError, match="takes a text"):
             make(5)
     with pytest.raises(TypeError, match="takes a text"), profiler.scope(None):
@@ -277,7 +291,18 @@ def test_operators_of_the_legacy_front_end_bear_their_names(config):
 def test_any_text_is_a_name(config, work, tmp_path, ending):
     """Also one that is no UTF-8, or that means something to XLA, to HTML or to ourselves."""
     path = config(aggregate_stats=True, filename=str(tmp_path / f"trace.{ending}"))
-    names = ['quote" \\', "a\nb", "\N{SNOWMAN}", "\ud800", "</script>", "d)e/f", "jvp(x)", "while", "", "x" * 3000]
+    names = [
+        'quote" \\',
+        "a\nb",
+        "\N{SNOWMAN}",
+        "\ud800",
+        "</script>",
+        "d)e/f",
+        "jvp(x)",
+        "while",
+        "",
+        "x" * 3000,
+    ]
     names += ["me@home", "operator", "hlo_op", "step", "input", "cpu/0", "host", "Device Storage"]
     profiler.set_state("run")
     for name in names:
@@ -291,7 +316,9 @@ def test_any_text_is_a_name(config, work, tmp_path, ending):
     assert profiler.report(str(tmp_path / "report.html")).count("\n       1 ") == 1
     assert "\n       2 " not in profiler.report()  # a domain called `step` ends none
     assert profiler.attribution()["none"] == 0
-    assert json.loads(profiler.dumps(format="json"))["Time"]["operator"]["dot"]["Count"] == len(names)
+    assert json.loads(profiler.dumps(format="json"))["Time"]["operator"]["dot"]["Count"] == len(
+        names
+    )
     profiler.dump()
     if ending == "json":
         trace = load(path)

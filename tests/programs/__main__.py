@@ -11,7 +11,9 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = sorted(n[:-3] for n in os.listdir(HERE) if n.endswith(".py") and n not in ("__main__.py", "common.py"))
+NAMES = sorted(
+    n[:-3] for n in os.listdir(HERE) if n.endswith(".py") and n not in ("__main__.py", "common.py")
+)
 
 
 def main(names):

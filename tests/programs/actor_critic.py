@@ -61,7 +61,9 @@ def main():
                 returns.insert(0, total)
             returns = (np.array(returns) - np.mean(returns)) / (np.std(returns) + 1e-6)
             loss = sum(-h * float(r - v.asscalar()) for h, r, v in zip(heads, returns, values))
-            loss = loss + sum(smooth(v.reshape((-1,)), nd.array([r])) for v, r in zip(values, returns))
+            loss = loss + sum(
+                smooth(v.reshape((-1,)), nd.array([r])) for v, r in zip(values, returns)
+            )
             loss = loss + 0.01 * nd.add_n(*probs)
         loss.backward()
         trainer.step(len(rewards))

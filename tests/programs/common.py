@@ -21,4 +21,6 @@ def start(module, seed=0, scale=0.3):
     rng = np.random.RandomState(seed)
     module.init_params()
     args, auxs = module.get_params()
-    module.set_params({k: mx.nd.array(rng.normal(scale=scale, size=args[k].shape)) for k in sorted(args)}, auxs)
+    module.set_params(
+        {k: mx.nd.array(rng.normal(scale=scale, size=args[k].shape)) for k in sorted(args)}, auxs
+    )

@@ -19,10 +19,17 @@ def main():
     fill(net, 140)
     net.hybridize()
     labels = np.random.RandomState(141).randint(0, 3, 40).astype("float32")
-    loader = DataLoader(ArrayDataset(normal(142, 40, 8), labels), batch_size=8, last_batch="discard")
+    loader = DataLoader(
+        ArrayDataset(normal(142, 40, 8), labels), batch_size=8, last_batch="discard"
+    )
     store = mx.kvstore.create("device")
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, kvstore=store,
-                            update_on_kvstore=True)
+    trainer = gluon.Trainer(
+        net.collect_params(),
+        "sgd",
+        {"learning_rate": 0.1, "momentum": 0.9},
+        kvstore=store,
+        update_on_kvstore=True,
+    )
     ce = gluon.loss.SoftmaxCrossEntropyLoss()
     losses = []
     for _ in range(4):

@@ -41,7 +41,9 @@ class Detector(gluon.HybridBlock):
         with self.name_scope():
             self.body = nn.HybridSequential()
             for channels in (8, 16):
-                self.body.add(nn.Conv2D(channels, 3, padding=1, in_channels=3 if channels == 8 else 8))
+                self.body.add(
+                    nn.Conv2D(channels, 3, padding=1, in_channels=3 if channels == 8 else 8)
+                )
                 self.body.add(nn.Activation("relu"), nn.MaxPool2D(2))
             self.classes = nn.Conv2D(3 * (num_classes + 1), 3, padding=1, in_channels=16)
             self.boxes = nn.Conv2D(3 * 4, 3, padding=1, in_channels=16)
@@ -60,7 +62,14 @@ def main():
     fill(net, 1, 0.1)
     net.hybridize()
     x = nd.array(normal(2, 4, 3, 32, 32))
-    label = nd.array([[[0, 0.1, 0.1, 0.5, 0.5]], [[1, 0.4, 0.4, 0.9, 0.8]], [[0, 0.2, 0.5, 0.6, 1]], [[1, 0, 0, 0.4, 0.4]]])
+    label = nd.array(
+        [
+            [[0, 0.1, 0.1, 0.5, 0.5]],
+            [[1, 0.4, 0.4, 0.9, 0.8]],
+            [[0, 0.2, 0.5, 0.6, 1]],
+            [[1, 0, 0, 0.4, 0.4]],
+        ]
+    )
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "wd": 5e-4})
     ce = gluon.loss.SoftmaxCrossEntropyLoss()
     losses = []
@@ -68,8 +77,12 @@ def main():
         with autograd.record():
             anchors, classes, boxes = net(x)
             with autograd.pause():
-                target, mask, ids = nd.contrib.MultiBoxTarget(anchors, label, classes.transpose((0, 2, 1)))
-            loss = ce(classes, ids) + nd.Custom((boxes - target) * mask, op_type="my_smooth_l1").mean(axis=1)
+                target, mask, ids = nd.contrib.MultiBoxTarget(
+                    anchors, label, classes.transpose((0, 2, 1))
+                )
+            loss = ce(classes, ids) + nd.Custom(
+                (boxes - target) * mask, op_type="my_smooth_l1"
+            ).mean(axis=1)
         loss.backward()
         trainer.step(4)
         losses.append(loss.mean().asscalar())

@@ -61,7 +61,9 @@ def main():
     pad = np.where(np.arange(8) < lengths[:, None], 0, -1e4).repeat(2, 0)[:, None, :]
     x, mask = nd.array(np.where(hidden, 1, tokens)), nd.array(pad)
     loss_fn = gluon.loss.SoftmaxCELoss()
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01, "lazy_update": True})
+    trainer = gluon.Trainer(
+        net.collect_params(), "adam", {"learning_rate": 0.01, "lazy_update": True}
+    )
     losses = []
     for _ in range(20):
         with autograd.record():
@@ -69,7 +71,13 @@ def main():
         loss.backward()
         trainer.allreduce_grads()
         gluon.utils.clip_global_norm(
-            [p.grad() for p in net.collect_params().values() if p.grad_req != "null" and p._grad_stype == "default"], 1.0)
+            [
+                p.grad()
+                for p in net.collect_params().values()
+                if p.grad_req != "null" and p._grad_stype == "default"
+            ],
+            1.0,
+        )
         trainer.update(4)
         losses.append(loss.sum().asscalar())
     return losses

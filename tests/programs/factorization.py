@@ -26,7 +26,9 @@ def machine(features, factors):
     squares = mx.sym.sum(mx.sym.square(mx.sym.sparse.dot(x, v)), axis=1, keepdims=1)
     v2 = mx.sym.sum(mx.sym._internal._square_sum(v, axis=1, keepdims=True), axis=1, keepdims=1)
     squared = mx.sym.sparse.dot(mx.sym.sparse.square(x), v2)
-    return mx.sym.LogisticRegressionOutput(linear + 0.5 * (squares - squared), mx.sym.var("softmax_label"), name="fm")
+    return mx.sym.LogisticRegressionOutput(
+        linear + 0.5 * (squares - squared), mx.sym.var("softmax_label"), name="fm"
+    )
 
 
 def main():
@@ -36,11 +38,18 @@ def main():
     data = mx.io.LibSVMIter(data_libsvm=path, data_shape=(30,), batch_size=8)
     mod = mx.mod.Module(machine(30, 4))
     mod.bind(data_shapes=data.provide_data, label_shapes=data.provide_label)
-    mod.init_params(arg_params={
-        "v": mx.nd.array(0.3 * normal(16, 30, 4)).tostype("row_sparse"),
-        "w": mx.nd.array(0.3 * normal(17, 30, 1)).tostype("row_sparse"), "bias": mx.nd.zeros((1,)),
-    }, aux_params={})
-    mod.init_optimizer(optimizer="adagrad", optimizer_params={"learning_rate": 0.1, "rescale_grad": 1.0 / 8, "wd": 1e-4})
+    mod.init_params(
+        arg_params={
+            "v": mx.nd.array(0.3 * normal(16, 30, 4)).tostype("row_sparse"),
+            "w": mx.nd.array(0.3 * normal(17, 30, 1)).tostype("row_sparse"),
+            "bias": mx.nd.zeros((1,)),
+        },
+        aux_params={},
+    )
+    mod.init_optimizer(
+        optimizer="adagrad",
+        optimizer_params={"learning_rate": 0.1, "rescale_grad": 1.0 / 8, "wd": 1e-4},
+    )
     metric = mx.metric.Loss()
     losses = []
     for _ in range(20):

@@ -12,7 +12,10 @@ from mxnet.gluon import nn
 class SNConv2D(nn.Block):
     def __init__(self, in_channels, channels, kernel, strides, padding, **kwargs):
         super(SNConv2D, self).__init__(**kwargs)
-        self._channels, self._how = channels, dict(kernel=(kernel,) * 2, stride=(strides,) * 2, pad=(padding,) * 2)
+        self._channels, self._how = (
+            channels,
+            dict(kernel=(kernel,) * 2, stride=(strides,) * 2, pad=(padding,) * 2),
+        )
         with self.name_scope():
             self.weight = self.params.get("weight", shape=(channels, in_channels, kernel, kernel))
             self.u = self.params.get("u", init=mx.init.One(), shape=(1, channels), grad_req="null")
@@ -27,13 +30,18 @@ class SNConv2D(nn.Block):
         return self.weight.data() / sigma
 
     def forward(self, x):
-        return nd.Convolution(x, self._normed(), num_filter=self._channels, no_bias=True, **self._how)
+        return nd.Convolution(
+            x, self._normed(), num_filter=self._channels, no_bias=True, **self._how
+        )
 
 
 def main():
     g, d = nn.HybridSequential(), nn.Sequential()
     with g.name_scope():
-        g.add(nn.Dense(8 * 4 * 4, in_units=6), nn.HybridLambda(lambda F, x: F.reshape(x, (-1, 8, 4, 4))))
+        g.add(
+            nn.Dense(8 * 4 * 4, in_units=6),
+            nn.HybridLambda(lambda F, x: F.reshape(x, (-1, 8, 4, 4))),
+        )
         g.add(nn.BatchNorm(in_channels=8), nn.Activation("relu"))
         g.add(nn.Conv2DTranspose(1, 4, 2, 1, in_channels=8), nn.Activation("tanh"))
     with d.name_scope():

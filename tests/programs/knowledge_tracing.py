@@ -13,7 +13,9 @@ def symbol(questions, steps, hidden):
     cell = mx.rnn.SequentialRNNCell()
     cell.add(mx.rnn.LSTMCell(hidden, prefix="lstm_"))
     outputs, _ = cell.unroll(steps, inputs=embed, layout="NTC", merge_outputs=True)
-    scores = mx.sym.FullyConnected(mx.sym.reshape(outputs, (-1, hidden)), num_hidden=questions, name="scores")
+    scores = mx.sym.FullyConnected(
+        mx.sym.reshape(outputs, (-1, hidden)), num_hidden=questions, name="scores"
+    )
     score = mx.sym.pick(scores, mx.sym.reshape(asked, (-1,)), axis=1)
     p = mx.sym.sigmoid(score)
     y = mx.sym.reshape(right, (-1,))
@@ -28,11 +30,16 @@ def main():
     asked, right = rng.randint(0, q, (n, t)), rng.randint(0, 2, (n, t))
     right[rng.uniform(size=(n, t)) < 0.2] = -1
     data = np.where(right < 0, 2 * q, asked + q * right)
-    batches = mx.io.NDArrayIter({"data": data}, {"asked": asked, "right": right}, n, label_name=None)
+    batches = mx.io.NDArrayIter(
+        {"data": data}, {"asked": asked, "right": right}, n, label_name=None
+    )
     mod = mx.mod.Module(symbol(q, t, 8), data_names=["data"], label_names=["asked", "right"])
     mod.bind(batches.provide_data, batches.provide_label)
     start(mod, 51)
-    mod.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.02, "clip_gradient": 1.0, "rescale_grad": 1})
+    mod.init_optimizer(
+        optimizer="adam",
+        optimizer_params={"learning_rate": 0.02, "clip_gradient": 1.0, "rescale_grad": 1},
+    )
     losses = []
     for _ in range(20):
         batches.reset()

@@ -31,7 +31,9 @@ def main():
     mod = mx.mod.Module(symbol(5), context=mx.cpu())
     mod.bind(data.provide_data, data.provide_label)
     start(mod, 20)
-    mod.init_optimizer(optimizer="sgd", optimizer_params=(("learning_rate", 0.05), ("momentum", 0.9), ("wd", 5e-4)))
+    mod.init_optimizer(
+        optimizer="sgd", optimizer_params=(("learning_rate", 0.05), ("momentum", 0.9), ("wd", 5e-4))
+    )
     ce = mx.metric.create("ce")
     losses = []
     for _ in range(20):

@@ -22,10 +22,14 @@ def symbol():
 def main():
     y = np.random.RandomState(56).randint(0, 3, 16)
     data = mx.io.NDArrayIter(normal(55, 16, 5), y, 16)
-    mod = mx.mod.Module(symbol(), context=[mx.cpu(0)], group2ctxs={"dev1": [mx.cpu(0)], "dev2": [mx.cpu(1)]})
+    mod = mx.mod.Module(
+        symbol(), context=[mx.cpu(0)], group2ctxs={"dev1": [mx.cpu(0)], "dev2": [mx.cpu(1)]}
+    )
     mod.bind(data.provide_data, data.provide_label)
     start(mod, 57)
-    mod.init_optimizer(kvstore="local", optimizer="sgd", optimizer_params={"learning_rate": 0.5, "momentum": 0.5})
+    mod.init_optimizer(
+        kvstore="local", optimizer="sgd", optimizer_params={"learning_rate": 0.5, "momentum": 0.5}
+    )
     metric = mx.metric.CrossEntropy()
     losses = []
     for _ in range(20):

@@ -29,7 +29,10 @@ def main():
     net.add(gluon.nn.Dense(1, in_units=2))
     net.initialize()
     fill(net, 151)
-    trainer, l2 = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.3}), gluon.loss.L2Loss()
+    trainer, l2 = (
+        gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.3}),
+        gluon.loss.L2Loss(),
+    )
     losses = []
     for epoch in range(5):
         for k in range(0, 32, 8):

@@ -68,7 +68,10 @@ class CenterProp(mx.operator.CustomOpProp):
 
 def main():
     net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Dense(8, in_units=5), gluon.nn.HybridLambda(lambda F, x: F.Custom(x, beta=1.5, op_type="lib_swish")))
+    net.add(
+        gluon.nn.Dense(8, in_units=5),
+        gluon.nn.HybridLambda(lambda F, x: F.Custom(x, beta=1.5, op_type="lib_swish")),
+    )
     net.add(gluon.nn.Dense(4, in_units=8))
     net.initialize()
     fill(net, 120)
@@ -79,7 +82,9 @@ def main():
     losses = []
     for _ in range(20):
         with autograd.record():
-            loss = nd.Custom(net(x), y, centers, op_type="lib_center") + 1 / (1 + net(x).square().sum(axis=1))
+            loss = nd.Custom(net(x), y, centers, op_type="lib_center") + 1 / (
+                1 + net(x).square().sum(axis=1)
+            )
         loss.backward()
         trainer.step(12)
         losses.append(loss.mean().asscalar())

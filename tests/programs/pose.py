@@ -10,7 +10,9 @@ from mxnet import autograd, gluon, nd
 
 def gaussian(points, size):
     y, x = np.mgrid[:size, :size]
-    return np.exp(-((x - points[..., 0, None, None]) ** 2 + (y - points[..., 1, None, None]) ** 2) / 4.0)
+    return np.exp(
+        -((x - points[..., 0, None, None]) ** 2 + (y - points[..., 1, None, None]) ** 2) / 4.0
+    )
 
 
 def main():
@@ -28,7 +30,9 @@ def main():
     weight = nd.array(rng.randint(0, 2, (4, 4, 1, 1)))
     x = nd.array(normal(8, 4, 3, 12, 12))
     schedule = mx.lr_scheduler.MultiFactorScheduler(step=[8, 14], factor=0.5, base_lr=0.02)
-    trainer = gluon.Trainer(net.collect_params(), mx.optimizer.Adam(learning_rate=0.02, lr_scheduler=schedule))
+    trainer = gluon.Trainer(
+        net.collect_params(), mx.optimizer.Adam(learning_rate=0.02, lr_scheduler=schedule)
+    )
     l2 = gluon.loss.L2Loss()
     losses = []
     for _ in range(20):

@@ -18,8 +18,11 @@ def main():
         exact = nd.FullyConnected(x, w, num_hidden=8, no_bias=True)
         (qx, x0, x1), (qw, w0, w1) = quantized(x), quantized(w)
         out, low, high = nd.contrib.quantized_fully_connected(
-            qx, qw, x0, x1, w0, w1, num_hidden=8, no_bias=True)
-        out, low, high = nd.contrib.requantize(out, low, high, min_calib_range=-30.0, max_calib_range=30.0)
+            qx, qw, x0, x1, w0, w1, num_hidden=8, no_bias=True
+        )
+        out, low, high = nd.contrib.requantize(
+            out, low, high, min_calib_range=-30.0, max_calib_range=30.0
+        )
         back = nd.contrib.dequantize(out, low, high, out_type="float32")
         errors.append(nd.abs(back - exact).mean().asscalar())
     return errors

@@ -15,7 +15,9 @@ def train(job):
     fill(net, 130)
     x = nd.array(normal(131, 16, 6))
     y = (x * nd.arange(6)).sum(axis=1, keepdims=True)
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": lr, "momentum": momentum})
+    trainer = gluon.Trainer(
+        net.collect_params(), "sgd", {"learning_rate": lr, "momentum": momentum}
+    )
     for _ in range(steps):
         with autograd.record():
             loss = ((net(x) - y) ** 2).mean()

@@ -18,12 +18,18 @@ class Forecaster(gluon.HybridBlock):
     def hybrid_forward(self, F, x, h, c):
         outputs, _ = F.contrib.foreach(lambda step, states: self.cell(step, states), x, [h, c])
         mu, sigma, nu = F.split(self.proj(outputs), num_outputs=3, axis=-1)
-        return mu, F.Activation(sigma, act_type="softrelu") + 1e-3, 2 + F.Activation(nu, act_type="softrelu")
+        return (
+            mu,
+            F.Activation(sigma, act_type="softrelu") + 1e-3,
+            2 + F.Activation(nu, act_type="softrelu"),
+        )
 
 
 def student(x, mu, sigma, nu):
     z = (x - mu) / sigma
-    norm = nd.gammaln((nu + 1) / 2) - nd.gammaln(nu / 2) - 0.5 * nd.log(math.pi * nu) - nd.log(sigma)
+    norm = (
+        nd.gammaln((nu + 1) / 2) - nd.gammaln(nu / 2) - 0.5 * nd.log(math.pi * nu) - nd.log(sigma)
+    )
     return -(norm - (nu + 1) / 2 * nd.log1p(z * z / nu))
 
 
@@ -35,7 +41,9 @@ def main():
     net.initialize()
     fill(net, 14)
     net.hybridize()
-    trainer = gluon.Trainer(net.collect_params(), "rmsprop", {"learning_rate": 0.01, "clip_gradient": 5})
+    trainer = gluon.Trainer(
+        net.collect_params(), "rmsprop", {"learning_rate": 0.01, "clip_gradient": 5}
+    )
     losses = []
     for k in range(20):
         with autograd.record():

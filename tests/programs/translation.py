@@ -20,7 +20,9 @@ class Seq2Seq(gluon.Block):
             self.out = nn.Dense(vocab, in_units=hidden)
 
     def encode(self, source):
-        outputs, state = self.encoder.unroll(source.shape[1], self.embed(source), layout="NTC", merge_outputs=True)
+        outputs, state = self.encoder.unroll(
+            source.shape[1], self.embed(source), layout="NTC", merge_outputs=True
+        )
         return outputs, [state[0], nd.zeros_like(state[0])]
 
     def step(self, word, states, memory):

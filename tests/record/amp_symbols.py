@@ -4,6 +4,7 @@
 
 Per case the arguments, and the nodes of what `amp.convert_symbol` gives: operator, name, declared dtype, inputs.
 """
+
 import json
 import sys
 
@@ -14,8 +15,11 @@ CASES = [
     {},
     {"cast_optional_params": True},
     {"excluded_sym_names": ["fc"]},
-    {"target_dtype_ops": ["Convolution"], "fp32_ops": ["exp", "FullyConnected"],
-     "conditional_fp32_ops": [("Activation", "act_type", ["relu"])]},
+    {
+        "target_dtype_ops": ["Convolution"],
+        "fp32_ops": ["exp", "FullyConnected"],
+        "conditional_fp32_ops": [("Activation", "act_type", ["relu"])],
+    },
 ]
 
 
@@ -30,12 +34,22 @@ def network(sym):
 
 def nodes(converted):
     read = json.loads(converted.tojson(remove_amp_cast=False))["nodes"]
-    return [[n["op"], n["name"], n.get("attrs", {}).get("__dtype__"), [i[0] for i in n["inputs"]]] for n in read]
+    return [
+        [n["op"], n["name"], n.get("attrs", {}).get("__dtype__"), [i[0] for i in n["inputs"]]]
+        for n in read
+    ]
 
 
 def main(path):
-    out = [{"kwargs": k, "nodes": nodes(amp.convert_symbol(network(mx.sym), "float16", data_names=["data"], **k))}
-           for k in CASES]
+    out = [
+        {
+            "kwargs": k,
+            "nodes": nodes(
+                amp.convert_symbol(network(mx.sym), "float16", data_names=["data"], **k)
+            ),
+        }
+        for k in CASES
+    ]
     with open(path, "w") as file:
         json.dump(out, file)
 

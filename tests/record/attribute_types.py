@@ -57,4 +57,8 @@ for op in sorted(get_all_registered_operators()):
         found[op] = kinds
 print(len(found), unknown)
 with open(os.path.join(sys.argv[1], "attribute_types.json"), "w") as f:
-    f.write("{\n" + ",\n".join(f"{json.dumps(op)}: {json.dumps(kinds)}" for op, kinds in found.items()) + "\n}\n")
+    f.write(
+        "{\n"
+        + ",\n".join(f"{json.dumps(op)}: {json.dumps(kinds)}" for op, kinds in found.items())
+        + "\n}\n"
+    )

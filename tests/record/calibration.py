@@ -5,6 +5,7 @@
 Histograms of numbers drawn from ``RandomState(3)`` (normal, one-sided, with outliers), and what
 ``nd.contrib.calibrate_entropy`` gives for them: threshold and divergence.
 """
+
 import json
 import sys
 
@@ -28,7 +29,8 @@ def main(path):
         hist, edges = np.histogram(x, bins=1001, range=(-reach, reach))
         for levels in (255, 511):
             threshold, divergence = mx.nd.contrib.calibrate_entropy(
-                hist=mx.nd.array(hist), hist_edges=mx.nd.array(edges), num_quantized_bins=levels)
+                hist=mx.nd.array(hist), hist_edges=mx.nd.array(edges), num_quantized_bins=levels
+            )
             out.append([name, levels, float(threshold.asnumpy()), float(divergence.asnumpy())])
     with open(path, "w") as file:
         json.dump(out, file)

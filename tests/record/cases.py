@@ -65,8 +65,17 @@ class Recorder:
             f = getattr(f, part)
         return f(*args, **kwargs)
 
-    def __call__(self, fn, *args, grad=True, training=False, tol=None, fails=False,
-                 check_after=False, **kwargs):
+    def __call__(
+        self,
+        fn,
+        *args,
+        grad=True,
+        training=False,
+        tol=None,
+        fails=False,
+        check_after=False,
+        **kwargs,
+    ):
         case = {"fn": fn, "args": [encode(a) for a in args]}
         if kwargs:
             case["kwargs"] = {k: encode(v) for k, v in kwargs.items()}
@@ -89,8 +98,11 @@ class Recorder:
         live = [self.decode(a, arrays) for a in args]
         live_kw = {k: self.decode(v, arrays) for k, v in kwargs.items()}
         before = [a.asnumpy() for _, a in arrays]
-        wanted = [(i, a) for i, (_, a) in enumerate(arrays)
-                  if grad and onp.dtype(a.dtype).kind == "f" and (grad is True or i in grad)]
+        wanted = [
+            (i, a)
+            for i, (_, a) in enumerate(arrays)
+            if grad and onp.dtype(a.dtype).kind == "f" and (grad is True or i in grad)
+        ]
         for _, a in wanted:
             a.attach_grad()
         if training or wanted:
@@ -105,16 +117,20 @@ class Recorder:
         case["out"] = [array(o) if y else plain(o) for o, y in zip(outs, is_array, strict=True)]
         if isinstance(out, (tuple, list)):
             case["many"] = True
-        floats = [(k, o) for k, o in enumerate(outs)
-                  if is_array[k] and onp.dtype(o.dtype).kind == "f"]
+        floats = [
+            (k, o) for k, o in enumerate(outs) if is_array[k] and onp.dtype(o.dtype).kind == "f"
+        ]
         if wanted and floats:
             make = self.mx.np.array if self.kind == "np" else self.mx.nd.array
             heads = [make(head(o.shape, o.dtype, k), dtype=o.dtype) for k, o in floats]
             ag.backward([o for _, o in floats], heads, train_mode=training)
             case["grads"] = {str(i): array(a.grad) for i, a in wanted}
         if check_after:
-            changed = {str(i): array(a) for i, (_, a) in enumerate(arrays)
-                       if not onp.array_equal(a.asnumpy(), before[i])}
+            changed = {
+                str(i): array(a)
+                for i, (_, a) in enumerate(arrays)
+                if not onp.array_equal(a.asnumpy(), before[i])
+            }
             case["after"] = changed
 
     def save(self, name):
@@ -141,25 +157,49 @@ def pool(seed=11):
         return rng.randint(low, high, shape).astype(dtype)
 
     p = {
-        "x": normal(3, 4), "y": normal(3, 4), "row": normal(4), "col": normal(3, 1),
-        "one": normal(1, 4), "s": normal(), "s1": normal(1), "v": normal(5), "w": normal(5),
-        "pos": uniform(0.5, 2, 3, 4), "pos2": uniform(0.5, 2, 3, 4), "unit": uniform(-0.9, 0.9, 3,
-                                                                                     4),
-        "above": uniform(1.1, 3, 3, 4), "big": uniform(-60, 60, 3, 4),
-        "x3": normal(2, 3, 4), "y3": normal(2, 3, 4), "x4": normal(2, 3, 2, 2), "z3": normal(2, 4,
-                                                                                             3),
-        "m": normal(3, 3), "n": normal(3, 3), "mT": normal(4, 3), "m2": normal(2, 2),
-        "sq3": normal(2, 3, 3), "x0": onp.zeros((0, 3), "float32"), "x20": onp.zeros((2, 0),
-                                                                                     "float32"),
-        "d": normal(3, 4, dtype="float64"), "dpos": uniform(0.5, 2, 3, 4, dtype="float64"),
-        "h": normal(3, 4, dtype="float16"), "hpos": uniform(0.5, 2, 3, 4, dtype="float16"),
-        "i": ints(-5, 6, 3, 4), "j": ints(1, 6, 3, 4), "l": ints(-5, 6, 3, 4, dtype="int64"),
-        "i8": ints(-5, 6, 3, 4, dtype="int8"), "u8": ints(0, 9, 3, 4, dtype="uint8"),
-        "irow": ints(1, 4, 4), "idx": onp.array([2, 0, 2, 1], "int32"),
-        "idx64": onp.array([1, 0], "int64"), "idxf": onp.array([1, 0, 2], "float32"),
+        "x": normal(3, 4),
+        "y": normal(3, 4),
+        "row": normal(4),
+        "col": normal(3, 1),
+        "one": normal(1, 4),
+        "s": normal(),
+        "s1": normal(1),
+        "v": normal(5),
+        "w": normal(5),
+        "pos": uniform(0.5, 2, 3, 4),
+        "pos2": uniform(0.5, 2, 3, 4),
+        "unit": uniform(-0.9, 0.9, 3, 4),
+        "above": uniform(1.1, 3, 3, 4),
+        "big": uniform(-60, 60, 3, 4),
+        "x3": normal(2, 3, 4),
+        "y3": normal(2, 3, 4),
+        "x4": normal(2, 3, 2, 2),
+        "z3": normal(2, 4, 3),
+        "m": normal(3, 3),
+        "n": normal(3, 3),
+        "mT": normal(4, 3),
+        "m2": normal(2, 2),
+        "sq3": normal(2, 3, 3),
+        "x0": onp.zeros((0, 3), "float32"),
+        "x20": onp.zeros((2, 0), "float32"),
+        "d": normal(3, 4, dtype="float64"),
+        "dpos": uniform(0.5, 2, 3, 4, dtype="float64"),
+        "h": normal(3, 4, dtype="float16"),
+        "hpos": uniform(0.5, 2, 3, 4, dtype="float16"),
+        "i": ints(-5, 6, 3, 4),
+        "j": ints(1, 6, 3, 4),
+        "l": ints(-5, 6, 3, 4, dtype="int64"),
+        "i8": ints(-5, 6, 3, 4, dtype="int8"),
+        "u8": ints(0, 9, 3, 4, dtype="uint8"),
+        "irow": ints(1, 4, 4),
+        "idx": onp.array([2, 0, 2, 1], "int32"),
+        "idx64": onp.array([1, 0], "int64"),
+        "idxf": onp.array([1, 0, 2], "float32"),
         "far": onp.array([-1, 5, 1], "int32"),
-        "b": rng.uniform(size=(3, 4)) > 0.5, "b2": rng.uniform(size=(3, 4)) > 0.5,
-        "yes": onp.ones((3, 4), bool), "bcol": onp.array([[True], [False], [True]]),
+        "b": rng.uniform(size=(3, 4)) > 0.5,
+        "b2": rng.uniform(size=(3, 4)) > 0.5,
+        "yes": onp.ones((3, 4), bool),
+        "bcol": onp.array([[True], [False], [True]]),
         "ties": onp.array([[1, 2, 2, 0], [3, 3, 3, 3], [0, 1, -1, 1]], "float32"),
         "nan": onp.array([[1, onp.nan, 2], [onp.inf, -onp.inf, 0]], "float32"),
         "half": onp.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.3, -0.7, 1.2], "float32"),

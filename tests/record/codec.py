@@ -17,8 +17,10 @@ def array(x):
     """The JSON form of an array (of MXNet or NumPy)."""
     x = x.asnumpy() if hasattr(x, "asnumpy") else np.asarray(x)
     if x.dtype.kind == "f" and x.dtype.itemsize <= 4:
-        data = [float(np.format_float_scientific(v, unique=True, trim="-"))
-                for v in x.astype("float32").ravel()]
+        data = [
+            float(np.format_float_scientific(v, unique=True, trim="-"))
+            for v in x.astype("float32").ravel()
+        ]
     else:
         data = x.ravel().tolist()
     return {"dtype": x.dtype.name, "shape": list(x.shape), "data": data}
@@ -49,9 +51,18 @@ def save(name, data):
         if isinstance(data, list):
             f.write("[\n" + ",\n".join(json.dumps(c) for c in data) + "\n]\n")
         else:
-            f.write("{\n" + ",\n".join(
-                json.dumps(k) + ": " + (
-                    "[\n" + ",\n".join(json.dumps(c) for c in v) + "\n]"
-                    if isinstance(v, list) and v and isinstance(v[0], dict) else json.dumps(v))
-                for k, v in data.items()) + "\n}\n")
+            f.write(
+                "{\n"
+                + ",\n".join(
+                    json.dumps(k)
+                    + ": "
+                    + (
+                        "[\n" + ",\n".join(json.dumps(c) for c in v) + "\n]"
+                        if isinstance(v, list) and v and isinstance(v[0], dict)
+                        else json.dumps(v)
+                    )
+                    for k, v in data.items()
+                )
+                + "\n}\n"
+            )
     print(name, os.path.getsize(path), "bytes")

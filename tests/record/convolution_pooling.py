@@ -39,13 +39,19 @@ SIZES = {1: (9,), 2: (9, 8), 3: (6, 7, 5)}
 
 
 def pooling():
-    for nd, kind, convention in itertools.product((1, 2, 3), ("max", "avg", "sum", "lp"),
-                                                  ("valid", "full")):
+    for nd, kind, convention in itertools.product(
+        (1, 2, 3), ("max", "avg", "sum", "lp"), ("valid", "full")
+    ):
         for k, s, p in ((2, 2, 0), (3, 2, 1), (3, 1, 1), (3, 3, 0)):
             if kind == "lp" and (p or nd == 3):
                 continue
-            options = {"kernel": (k,) * nd, "stride": (s,) * nd, "pad": (p,) * nd,
-                       "pool_type": kind, "pooling_convention": convention}
+            options = {
+                "kernel": (k,) * nd,
+                "stride": (s,) * nd,
+                "pad": (p,) * nd,
+                "pool_type": kind,
+                "pooling_convention": convention,
+            }
             # Few distinct values, so that windows have several maxima.
             x = rng.randint(1, 4, size=(2, 3) + SIZES[nd])
             counts = (True, False) if kind == "avg" else (True,)
@@ -62,13 +68,27 @@ def pooling():
 
 def convolution():
     for nd in (1, 2, 3):
-        for k, s, d, p, g, bias in ((3, 1, 1, 0, 1, True), (3, 2, 1, 1, 1, False),
-                                    (2, 1, 2, 1, 2, True), (1, 1, 1, 0, 1, True),
-                                    (1, 2, 1, 0, 1, False), (3, 3, 1, 2, 4, True)):
-            options = {"kernel": (k,) * nd, "stride": (s,) * nd, "dilate": (d,) * nd,
-                       "pad": (p,) * nd, "num_group": g, "num_filter": 4, "no_bias": not bias}
-            inputs = [rng.uniform(-1, 1, (2, 4) + SIZES[nd]),
-                      rng.uniform(-1, 1, (4, 4 // g) + (k,) * nd)]
+        for k, s, d, p, g, bias in (
+            (3, 1, 1, 0, 1, True),
+            (3, 2, 1, 1, 1, False),
+            (2, 1, 2, 1, 2, True),
+            (1, 1, 1, 0, 1, True),
+            (1, 2, 1, 0, 1, False),
+            (3, 3, 1, 2, 4, True),
+        ):
+            options = {
+                "kernel": (k,) * nd,
+                "stride": (s,) * nd,
+                "dilate": (d,) * nd,
+                "pad": (p,) * nd,
+                "num_group": g,
+                "num_filter": 4,
+                "no_bias": not bias,
+            }
+            inputs = [
+                rng.uniform(-1, 1, (2, 4) + SIZES[nd]),
+                rng.uniform(-1, 1, (4, 4 // g) + (k,) * nd),
+            ]
             if bias:
                 inputs.append(rng.uniform(-1, 1, 4))
             keep("convolution", options, inputs, lambda *a, o=options: npx.convolution(*a, **o))

@@ -13,7 +13,9 @@ from pathlib import Path
 import mxnet as mx
 
 target = Path(sys.argv[1])
-spec = importlib.util.spec_from_file_location("scenarios", Path(__file__).parents[1] / "operator" / "scenarios.py")
+spec = importlib.util.spec_from_file_location(
+    "scenarios", Path(__file__).parents[1] / "operator" / "scenarios.py"
+)
 scenarios = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(scenarios)
 
@@ -27,7 +29,9 @@ def write():
     known = json.loads(target.read_text()) if target.exists() else {}
     known[mx.__version__.partition("b")[0]] = found
     lines = [
-        f" {json.dumps(v)}: {{\n" + ",\n".join(f"  {json.dumps(n)}: {json.dumps(a)}" for n, a in of.items()) + "\n }"
+        f" {json.dumps(v)}: {{\n"
+        + ",\n".join(f"  {json.dumps(n)}: {json.dumps(a)}" for n, a in of.items())
+        + "\n }"
         for v, of in sorted(known.items())
     ]
     target.write_text("{\n" + ",\n".join(lines) + "\n}\n")

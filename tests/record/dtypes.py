@@ -61,11 +61,21 @@ broadcast_mul broadcast_div broadcast_mod broadcast_power broadcast_maximum broa
 broadcast_hypot broadcast_equal broadcast_greater broadcast_logical_and elemwise_add elemwise_sub
 elemwise_mul elemwise_div dot concat stack""".split()
 PY_OPS = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
-    "**": lambda a, b: a ** b, "==": lambda a, b: a == b, "<": lambda a, b: a < b,
-    ">=": lambda a, b: a >= b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, "@": lambda a, b: a @ b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
+    "==": lambda a, b: a == b,
+    "<": lambda a, b: a < b,
+    ">=": lambda a, b: a >= b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    "@": lambda a, b: a @ b,
 }
 
 
@@ -88,6 +98,7 @@ def iop(name):
         elif name == "&=":
             a &= b
         return a
+
     return run
 
 
@@ -213,8 +224,9 @@ def scalars(kind, ops, reverse=True):
         for s, v in SCALARS.items():
             out[f"x {n} {s}"] = row_of([lambda f=f, a=a, v=v: f(make(kind, a), v) for a in DTYPES])
             if reverse:
-                out[f"{s} {n} x"] = row_of([lambda f=f, a=a, v=v: f(v, make(kind,
-                                                                            a)) for a in DTYPES])
+                out[f"{s} {n} x"] = row_of(
+                    [lambda f=f, a=a, v=v: f(v, make(kind, a)) for a in DTYPES]
+                )
     return out
 
 
@@ -251,13 +263,15 @@ def main():
         "np_scalar": scalars("np", PY_OPS),
         "np_in_place_scalar": scalars("np", in_place, reverse=False),
         "np_function_scalar": scalars(
-            "np", {n: getattr(np, n) for n in FUNCTIONS.split() if hasattr(np, n)}),
+            "np", {n: getattr(np, n) for n in FUNCTIONS.split() if hasattr(np, n)}
+        ),
         "np_unary": rows("np", [n for n in UNARY if hasattr(np, n)], np_unary),
         "npx_unary": rows("np", [n for n in NPX_UNARY if hasattr(npx, n)], npx_call),
         "np_reduce": rows("np", [n for n in REDUCE if n == "norm" or hasattr(np, n)], reduce_call),
         "nd_binary": table("nd", [n for n in ND_BINARY if hasattr(nd, n)], nd_binary),
-        "nd_operator": table("nd", [o for o in PY_OPS if o not in "&|^<<@"],
-                             lambda n, a, b: PY_OPS[n](a, b)),
+        "nd_operator": table(
+            "nd", [o for o in PY_OPS if o not in "&|^<<@"], lambda n, a, b: PY_OPS[n](a, b)
+        ),
         "nd_in_place": table("nd", IN_PLACE[:6], lambda n, a, b: in_place[n](a, b)),
         "nd_scalar": scalars("nd", {o: f for o, f in PY_OPS.items() if o not in "&|^<<@"}),
         "nd_in_place_scalar": scalars("nd", {o: in_place[o] for o in IN_PLACE[:6]}, reverse=False),

@@ -91,7 +91,9 @@ def main():
                 make = mx.np.array if front == "np" else mx.nd.array
                 given = [make(m), make(ones)] if name in ("solve", "trsm") else [make(m)]
                 fn = getattr(module, name)
-                answers[matrix] = refusal((lambda a, f=fn: f(a, ind=1)) if name == "tensorinv" else fn, given)
+                answers[matrix] = refusal(
+                    (lambda a, f=fn: f(a, ind=1)) if name == "tensorinv" else fn, given
+                )
     calls = {}
     for label, call in CALLS.items():
         out = called(mx, call, onp) if TWO or call[0].startswith("nd") else None
@@ -100,9 +102,17 @@ def main():
             calls[label] = [list(out.shape), [v if onp.isfinite(v) else str(v) for v in numbers]]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "edges.json")
     made = json.load(open(path)) if os.path.exists(path) else {}  # noqa: SIM115
-    made["2" if TWO else "1"] = {"values": values, "grads": grads, "refused": refused, "calls": calls}
+    made["2" if TWO else "1"] = {
+        "values": values,
+        "grads": grads,
+        "refused": refused,
+        "calls": calls,
+    }
     with open(path, "w") as f:
-        f.write(json.dumps(made, separators=(",", ":")).replace('},"', '},\n"').replace('],"', '],\n"') + "\n")
+        f.write(
+            json.dumps(made, separators=(",", ":")).replace('},"', '},\n"').replace('],"', '],\n"')
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

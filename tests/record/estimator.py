@@ -38,7 +38,11 @@ def record(mx, of):
         net.weight.set_data(array(W))
         net.bias.set_data(array(np.zeros(3, "float32")))
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
-        usual = {"loss": gluon.loss.SoftmaxCrossEntropyLoss(), "trainer": trainer, "train_metrics": metrics.Accuracy()}
+        usual = {
+            "loss": gluon.loss.SoftmaxCrossEntropyLoss(),
+            "trainer": trainer,
+            "train_metrics": metrics.Accuracy(),
+        }
         return estimators.Estimator(net=net, **{**usual, **given})
 
     def values(each):
@@ -48,7 +52,13 @@ def record(mx, of):
         return made.net.weight.data().asnumpy().tolist()
 
     events = ("train_begin", "train_end", "epoch_begin", "epoch_end", "batch_begin", "batch_end")
-    kinds = [handlers.TrainBegin, handlers.TrainEnd, handlers.EpochBegin, handlers.EpochEnd, handlers.BatchBegin]
+    kinds = [
+        handlers.TrainBegin,
+        handlers.TrainEnd,
+        handlers.EpochBegin,
+        handlers.EpochEnd,
+        handlers.BatchBegin,
+    ]
 
     class Log(*kinds, handlers.BatchEnd):
         def __init__(self):
@@ -56,7 +66,11 @@ def record(mx, of):
 
     def noting(event):
         def note(self, estimator, *args, **kwargs):
-            found = values([*estimator.train_metrics, *estimator.val_metrics]) if event.endswith("end") else []
+            found = (
+                values([*estimator.train_metrics, *estimator.val_metrics])
+                if event.endswith("end")
+                else []
+            )
             self.seen.append([event, found])
 
         return note
@@ -66,14 +80,18 @@ def record(mx, of):
 
     def fitted(validated=True, **given):
         made, log = estimator(), Log()
-        made.fit(loader(), val_data=loader(10, 5) if validated else None, event_handlers=[log], **given)
+        made.fit(
+            loader(), val_data=loader(10, 5) if validated else None, event_handlers=[log], **given
+        )
         return [log.seen, weights(made)]
 
     def logged(*own):
         made, text = estimator(), io.StringIO()
         made.logger.addHandler(logging.StreamHandler(text))
         made.logger.setLevel(logging.INFO)
-        made.fit(loader(), val_data=loader(10, 5), epochs=2, event_handlers=[make() for make in own])
+        made.fit(
+            loader(), val_data=loader(10, 5), epochs=2, event_handlers=[make() for make in own]
+        )
         return re.sub(r"\d+\.\d+ ?s|[\d.]+s|time \S+", "TIME", text.getvalue()).split("\n")
 
     def stopped(**given):
@@ -81,7 +99,13 @@ def record(mx, of):
         handler = handlers.EarlyStoppingHandler(monitor=made.train_metrics[0], **given)
         made.fit(loader(), epochs=8, event_handlers=[handler, log])
         count = sum(event == "epoch_end" for event, _ in log.seen)
-        return [count, handler.stopped_epoch, handler.current_epoch, handler.wait, float(handler.best)]
+        return [
+            count,
+            handler.stopped_epoch,
+            handler.current_epoch,
+            handler.wait,
+            float(handler.best),
+        ]
 
     def files(watched=False, **given):
         with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +120,9 @@ def record(mx, of):
             first = handlers.CheckpointHandler(model_dir=folder, model_prefix="m")
             estimator().fit(loader(), epochs=2, event_handlers=[first])
             made, log = estimator(), Log()
-            again = handlers.CheckpointHandler(model_dir=folder, model_prefix="m", resume_from_checkpoint=True)
+            again = handlers.CheckpointHandler(
+                model_dir=folder, model_prefix="m", resume_from_checkpoint=True
+            )
             made.fit(loader(), epochs=4, event_handlers=[again, log])
             return [sorted(os.listdir(folder)), len(log.seen), weights(made)]
 
@@ -107,7 +133,9 @@ def record(mx, of):
 
     def validated(**given):
         seen = []
-        handler = handlers.ValidationHandler(loader(10, 5), lambda **more: seen.append(len(seen)), **given)
+        handler = handlers.ValidationHandler(
+            loader(10, 5), lambda **more: seen.append(len(seen)), **given
+        )
         estimator().fit(loader(), epochs=3, event_handlers=[handler])
         return len(seen)
 

@@ -19,6 +19,10 @@ target.mkdir(parents=True, exist_ok=True)
 net = mx.gluon.SymbolBlock.imports(f"{path}-symbol.json", ["data"], f"{path}-0000.params")
 x = np.random.RandomState(3).randint(0, 10, (2, 7)).astype("float32")
 outs = net(mx.np.array(x))
-np.savez(target / "attention.expected.npz", data=x, **{f"output{k}": o.asnumpy() for k, o in enumerate(outs)})
+np.savez(
+    target / "attention.expected.npz",
+    data=x,
+    **{f"output{k}": o.asnumpy() for k, o in enumerate(outs)},
+)
 for part in ("-symbol.json", "-0000.params"):
     shutil.copy(path + part, target / f"attention{part}")

@@ -33,7 +33,9 @@ def under_nd(mx):
                 self.norm = nn.BatchNorm()
                 self.gate = nn.Dense(units, activation="sigmoid")
                 self.weight = self.params.get("weight", shape=(units, 0), allow_deferred_init=True)
-                self.shift = self.params.get_constant("shift", onp.full((1, units), 0.25, "float32"))
+                self.shift = self.params.get_constant(
+                    "shift", onp.full((1, units), 0.25, "float32")
+                )
 
         def hybrid_forward(self, F, x, weight, shift):
             h = self.norm(x)
@@ -112,21 +114,29 @@ def bound(mx):
     weight = mx.sym.Variable("shared_weight")
     net = mx.sym.FullyConnected(net, num_hidden=16, weight=weight, no_bias=True, name="one")
     net = mx.sym.FullyConnected(mx.sym.tanh(net), num_hidden=16, weight=weight, name="two")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3, name="three"), name="softmax")
+    net = mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(net, num_hidden=3, name="three"), name="softmax"
+    )
     run = net.simple_bind(mx.cpu(), data=(6, 2, 6, 6), softmax_label=(6,))
     trained = [name for name in net.list_arguments() if name not in ("data", "softmax_label")]
     for k, name in enumerate(trained):
-        run.arg_dict[name][:] = 0.5 * data(200 + k, *run.arg_dict[name].shape) + name.endswith("gamma")
+        run.arg_dict[name][:] = 0.5 * data(200 + k, *run.arg_dict[name].shape) + name.endswith(
+            "gamma"
+        )
     run.aux_dict["norm_moving_var"][:] = 1
     run.arg_dict["softmax_label"][:] = onp.arange(6) % 3
-    update = mx.optimizer.get_updater(mx.optimizer.create("sgd", learning_rate=0.1, momentum=0.9, rescale_grad=1 / 6))
+    update = mx.optimizer.get_updater(
+        mx.optimizer.create("sgd", learning_rate=0.1, momentum=0.9, rescale_grad=1 / 6)
+    )
     losses = []
     for _ in range(20):
         out = run.forward(is_train=True, data=mx.nd.array(data(5, 6, 2, 6, 6)))[0]
         run.backward()
         for k, name in enumerate(trained):
             update(k, run.grad_dict[name], run.arg_dict[name])
-        losses.append(float(-mx.nd.log(mx.nd.pick(out, run.arg_dict["softmax_label"])).mean().asscalar()))
+        losses.append(
+            float(-mx.nd.log(mx.nd.pick(out, run.arg_dict["softmax_label"])).mean().asscalar())
+        )
     return {"losses": losses, "names": net.list_arguments()}
 
 

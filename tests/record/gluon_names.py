@@ -24,7 +24,14 @@ def main():
         for text in LAYERS:
             layer = eval(text)
             out = layer(mx.sym.var("data"))
-            found.append([text, layer.prefix, out.get_internals().list_outputs(), list(layer.collect_params())])
+            found.append(
+                [
+                    text,
+                    layer.prefix,
+                    out.get_internals().list_outputs(),
+                    list(layer.collect_params()),
+                ]
+            )
     path = Path(__file__).parents[1] / "data" / "gluon_names.json"
     path.write_text(json.dumps(found, indent=0) + "\n")
 

@@ -16,8 +16,16 @@ os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
 if len(sys.argv) == 1:
     from mxjax.ops import TABLE
 
-    rows = [(row, front, names[0]) for row, op in TABLE.items() for front, names in reversed(op.names.items())]
-    print(json.dumps({f"{'nd' if f[:2] == 'nd' else 'np'}:{row}": f"{f}.{name}" for row, f, name in rows}))
+    rows = [
+        (row, front, names[0])
+        for row, op in TABLE.items()
+        for front, names in reversed(op.names.items())
+    ]
+    print(
+        json.dumps(
+            {f"{'nd' if f[:2] == 'nd' else 'np'}:{row}": f"{f}.{name}" for row, f, name in rows}
+        )
+    )
     raise SystemExit
 
 import numpy as onp
@@ -51,9 +59,13 @@ def ask(kind, row, arrays, attributes, how, shown):
     if how == "n":
         return "same"
     each = made if isinstance(made, (list, tuple)) else [made]
-    said = repr([x.shape if how in "sS" else x.asnumpy() if hasattr(x, "asnumpy") else x for x in each])
+    said = repr(
+        [x.shape if how in "sS" else x.asnumpy() if hasattr(x, "asnumpy") else x for x in each]
+    )
     here, there = numbers(shown), numbers(said)
-    same = here.shape == there.shape and onp.allclose(here, there, rtol=1e-4, atol=1e-5, equal_nan=True)
+    same = here.shape == there.shape and onp.allclose(
+        here, there, rtol=1e-4, atol=1e-5, equal_nan=True
+    )
     return "same" if same else f"{call}: {said}, not {shown}"
 
 

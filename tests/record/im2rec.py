@@ -25,14 +25,18 @@ RUNS = {
     "halves": (["--recursive", "--train-ratio", "0.5"], []),
 }
 #: A list with several labels, spaces and lines that are no pictures.
-LABELS = "7\t1.5\t2.5\tb.jpg\n\n9\ta.png\nx\t1\ta.png\n 3 \t 0.25 \t dogs/one.jpg \n4\t1\tmissing.jpg\n"
+LABELS = (
+    "7\t1.5\t2.5\tb.jpg\n\n9\ta.png\nx\t1\ta.png\n 3 \t 0.25 \t dogs/one.jpg \n4\t1\tmissing.jpg\n"
+)
 
 
 def run(folder, name, arguments, runner):
     """The files with a prefix after a run of the program on a folder."""
     prefix = os.path.join(folder, "out", name)
     runner([prefix, os.path.join(folder, "root"), *arguments])
-    return {path.name: path.read_bytes().hex() for path in sorted(Path(folder, "out").glob(f"{name}*"))}
+    return {
+        path.name: path.read_bytes().hex() for path in sorted(Path(folder, "out").glob(f"{name}*"))
+    }
 
 
 def prepare(folder):
@@ -66,7 +70,9 @@ if __name__ == "__main__":
         open(os.path.join(stand_in, "cv2.py"), "w").close()
         program = os.path.join(tools.__path__[0], "im2rec.py")
         environment = {**os.environ, "PYTHONPATH": stand_in}
-        found = record(lambda a: subprocess.run([sys.executable, program, *a], env=environment, check=True))
+        found = record(
+            lambda a: subprocess.run([sys.executable, program, *a], env=environment, check=True)
+        )
     with open(sys.argv[1], "w") as file:
         json.dump(found, file, indent=1)
         file.write("\n")

@@ -86,8 +86,18 @@ def make(kind, values, dtype="float32"):
 
 def scope(kind, x):
     import copy
-    return {"A": lambda v, dtype="float32": make(kind, v, dtype), "O": onp.array, "x": x, "np": np,
-            "nd": nd, "npx": npx, "mx": mx, "onp": onp, "copy": copy}
+
+    return {
+        "A": lambda v, dtype="float32": make(kind, v, dtype),
+        "O": onp.array,
+        "x": x,
+        "np": np,
+        "nd": nd,
+        "npx": npx,
+        "mx": mx,
+        "onp": onp,
+        "copy": copy,
+    }
 
 
 def base(kind):
@@ -119,8 +129,11 @@ def alias(kind, expr):
     x = base(kind)
     try:
         r = eval(expr, scope(kind, x))
-        out = {"type": "np" if isinstance(r, np.ndarray) else "nd", "shape": list(r.shape),
-               "same": r is x}
+        out = {
+            "type": "np" if isinstance(r, np.ndarray) else "nd",
+            "shape": list(r.shape),
+            "same": r is x,
+        }
         x[0, 0, 0] = -77
         out["down"] = bool((r.asnumpy() == -77).any())
         poke(r, -99)
@@ -143,7 +156,7 @@ def assign(stmt, names):
     target = tree.targets[0]
     names["K"] = Key()
     place = ast.unparse(target.value)
-    key = eval("K" + ast.unparse(target)[len(place):], names)
+    key = eval("K" + ast.unparse(target)[len(place) :], names)
     place, value = eval(place, names), eval(ast.unparse(tree.value), names)
     place[key] = value
 
@@ -158,13 +171,24 @@ def write(kind, dtype, stmt):
 
 
 def main():
-    save("indexing.json", {
-        "read": [{"index": i, "np": read("np", i), "nd": read("nd", i)} for i in split(READ)],
-        "alias": [{"expr": e, "np": alias("np", e), "nd": alias("nd", e)} for e in split(ALIAS)],
-        "write": [{"stmt": s, "float32": write("np", "float32", s), "int32": write("np", "int32",
-                                                                                   s),
-                   "nd": write("nd", "float32", s)} for s in split(WRITE)],
-    })
+    save(
+        "indexing.json",
+        {
+            "read": [{"index": i, "np": read("np", i), "nd": read("nd", i)} for i in split(READ)],
+            "alias": [
+                {"expr": e, "np": alias("np", e), "nd": alias("nd", e)} for e in split(ALIAS)
+            ],
+            "write": [
+                {
+                    "stmt": s,
+                    "float32": write("np", "float32", s),
+                    "int32": write("np", "int32", s),
+                    "nd": write("nd", "float32", s),
+                }
+                for s in split(WRITE)
+            ],
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -16,12 +16,17 @@ CASES = []
 
 
 def case(init, shape, exact=False, name="w_weight", **kwargs):
-    c = {"init": init, "kwargs": {k: v for k, v in kwargs.items()}, "name": name,
-         "shape": list(shape)}
+    c = {
+        "init": init,
+        "kwargs": {k: v for k, v in kwargs.items()},
+        "name": name,
+        "shape": list(shape),
+    }
     try:
         mx.random.seed(1)
-        rule = mx.init.create(init, **kwargs) if init.islower() else getattr(mx.init,
-                                                                             init)(**kwargs)
+        rule = (
+            mx.init.create(init, **kwargs) if init.islower() else getattr(mx.init, init)(**kwargs)
+        )
         c["dumps"] = rule.dumps()
         x = mx.np.full(shape, 7.0, dtype="float32")
         rule(mx.init.InitDesc(name), x)
@@ -29,8 +34,9 @@ def case(init, shape, exact=False, name="w_weight", **kwargs):
         if exact:
             c["exact"] = array(x)
         else:
-            c.update(mean=float(x.mean()), std=float(x.std()), min=float(x.min()),
-                     max=float(x.max()))
+            c.update(
+                mean=float(x.mean()), std=float(x.std()), min=float(x.min()), max=float(x.max())
+            )
         if init == "Orthogonal":
             w = x.reshape(shape[0], -1).astype("float64")
             g = w @ w.T if w.shape[0] <= w.shape[1] else w.T @ w

@@ -32,7 +32,11 @@ def gradient(shape, step, sender):
     import numpy as onp
 
     k = onp.arange(onp.prod(shape))
-    return (((k * 37 + step * 11 + sender * 23) % 41 - 20) / onp.float32(13)).astype("float32").reshape(shape)
+    return (
+        (((k * 37 + step * 11 + sender * 23) % 41 - 20) / onp.float32(13))
+        .astype("float32")
+        .reshape(shape)
+    )
 
 
 def worker():
@@ -53,14 +57,20 @@ def worker():
         pulled.append(out.asnumpy().reshape(-1).tolist())
         for step in range(STEPS):
             grads = [
-                mx.np.array(gradient(shape, step, kv.rank * devices + d), ctx=mx.cpu(d)) for d in range(devices)
+                mx.np.array(gradient(shape, step, kv.rank * devices + d), ctx=mx.cpu(d))
+                for d in range(devices)
             ]
             kv.push("w", grads)
             kv.pull("w", out=out)
             pulled.append(out.asnumpy().reshape(-1).tolist())
         found = {
-            "workers": kv.num_workers, "store": kind, "params": params, "devices": devices, "optimizer": rate,
-            "shape": shape, "pulled": pulled,
+            "workers": kv.num_workers,
+            "store": kind,
+            "params": params,
+            "devices": devices,
+            "optimizer": rate,
+            "shape": shape,
+            "pulled": pulled,
         }
         kv._barrier()
         if kv.rank == 0:
@@ -72,12 +82,20 @@ def job(workers, case):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     shared = {
-        **os.environ, "CASE": str(case), "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port),
-        "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": str(workers), "DMLC_JOB": secrets.token_hex(4),
+        **os.environ,
+        "CASE": str(case),
+        "DMLC_PS_ROOT_URI": "127.0.0.1",
+        "DMLC_PS_ROOT_PORT": str(port),
+        "DMLC_NUM_SERVER": "1",
+        "DMLC_NUM_WORKER": str(workers),
+        "DMLC_JOB": secrets.token_hex(4),
     }
     started = [
         subprocess.Popen(
-            [sys.executable, __file__], env={**shared, "DMLC_ROLE": role}, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__],
+            env={**shared, "DMLC_ROLE": role},
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for role in ("scheduler", "server", *["worker"] * workers)
     ]

@@ -33,8 +33,10 @@ LAYERS = [
     ("Dropout", [0.0], {}, (2, 3)),
     ("Lambda", ["tanh"], {}, (2, 3)),
     ("HybridLambda", ["relu"], {}, (2, 3)),
-    *[("Activation", [a], {}, (2, 5))
-      for a in ("relu", "sigmoid", "log_sigmoid", "mish", "tanh", "softrelu", "softsign")],
+    *[
+        ("Activation", [a], {}, (2, 5))
+        for a in ("relu", "sigmoid", "log_sigmoid", "mish", "tanh", "softrelu", "softsign")
+    ],
     ("LeakyReLU", [0.2], {}, (2, 5)),
     ("PReLU", [], {}, (2, 5)),
     ("PReLU", [], {"in_channels": 4}, (2, 4, 3)),
@@ -132,9 +134,11 @@ def case(layer, args, kwargs, shape):
             made["out"] = array(y)
             made["grad"] = None if x.grad is None else array(x.grad)
             made["grads"] = {
-                name: array(p.grad()) for name, p in params.items() if p.grad_req != "null"}
+                name: array(p.grad()) for name, p in params.items() if p.grad_req != "null"
+            }
     made["states"] = {
-        name: array(p.data()) for name, p in params.items() if name.startswith("running")}
+        name: array(p.data()) for name, p in params.items() if name.startswith("running")
+    }
     made["eval"] = array(net(x))
     return made
 
@@ -148,9 +152,18 @@ def printed(net, *inputs):
 
 def lenet(nn):
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(channels=20, kernel_size=5, activation="relu"), nn.MaxPool2D(2, 2),
-            nn.Conv2D(50, 5), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2, 2),
-            nn.Flatten(), nn.Dense(512, activation="relu"), nn.Dropout(0.5), nn.Dense(10))
+    net.add(
+        nn.Conv2D(channels=20, kernel_size=5, activation="relu"),
+        nn.MaxPool2D(2, 2),
+        nn.Conv2D(50, 5),
+        nn.BatchNorm(),
+        nn.Activation("relu"),
+        nn.MaxPool2D(2, 2),
+        nn.Flatten(),
+        nn.Dense(512, activation="relu"),
+        nn.Dropout(0.5),
+        nn.Dense(10),
+    )
     return net
 
 
@@ -185,9 +198,15 @@ if __name__ == "__main__":
             cases.append(case(*c))
         except (mx.MXNetError, TypeError) as error:
             print("not in this MXNet:", c, str(error)[-200:])
-    save("layers.json", {
-        "layers": cases,
-        "summary": texts,
-        "containers": {"lenet": repr(lenet(nn)), "nested": repr(nested(nn)),
-                       "sharing": repr(sharing(nn))},
-    })
+    save(
+        "layers.json",
+        {
+            "layers": cases,
+            "summary": texts,
+            "containers": {
+                "lenet": repr(lenet(nn)),
+                "nested": repr(nested(nn)),
+                "sharing": repr(sharing(nn)),
+            },
+        },
+    )

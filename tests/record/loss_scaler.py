@@ -4,6 +4,7 @@
 
 Per step whether the gradients were finite, and after it the scale; the scale grows after 3 finite steps here.
 """
+
 import json
 import sys
 

@@ -83,11 +83,13 @@ def main():
     case("SoftmaxCELoss", {"pred": p, "label": label.astype("float32")})
     case("SoftmaxCELoss", {"pred": p, "label": label.reshape(3, 1)})
     case("SoftmaxCELoss", {"pred": logp, "label": label}, from_logits=True)
-    case("SoftmaxCELoss", {"pred": p, "label": onp.eye(4, dtype="float32")[label]},
-         sparse_label=False)
+    case(
+        "SoftmaxCELoss",
+        {"pred": p, "label": onp.eye(4, dtype="float32")[label]},
+        sparse_label=False,
+    )
     case("SoftmaxCELoss", {"pred": p, "label": label, "sample_weight": w}, weight=0.5)
-    case("SoftmaxCELoss", {"pred": normal(2, 4, 3), "label": places},
-         axis=1)
+    case("SoftmaxCELoss", {"pred": normal(2, 4, 3), "label": places}, axis=1)
     case("SoftmaxCELoss", {"pred": normal(2, 3, 4), "label": places})
     case("SoftmaxCELoss", {"pred": p.astype("float16"), "label": label})
     case("SoftmaxCELoss", {"pred": p.astype("float64"), "label": label})
@@ -96,16 +98,27 @@ def main():
     q = onp.exp(y) / onp.exp(y).sum(-1, keepdims=True)
     case("KLDivLoss", {"pred": logp, "label": q})
     case("KLDivLoss", {"pred": p, "label": q}, from_logits=False)
-    case("KLDivLoss", {"pred": p, "label": q, "sample_weight": w}, from_logits=False, weight=2.0,
-         axis=1)
+    case(
+        "KLDivLoss",
+        {"pred": p, "label": q, "sample_weight": w},
+        from_logits=False,
+        weight=2.0,
+        axis=1,
+    )
 
     ctc = normal(2, 8, 5)
     seq = onp.array([[1, 2, 2, -1], [3, 0, -1, -1]], "float32")
     case("CTCLoss", {"pred": ctc, "label": seq})
     case("CTCLoss", {"pred": ctc.swapaxes(0, 1).copy(), "label": seq}, layout="TNC")
-    case("CTCLoss", {"pred": ctc, "label": onp.abs(seq),
-                     "pred_lengths": onp.array([8, 6], "float32"),
-                     "label_lengths": onp.array([3, 2], "float32")})
+    case(
+        "CTCLoss",
+        {
+            "pred": ctc,
+            "label": onp.abs(seq),
+            "pred_lengths": onp.array([8, 6], "float32"),
+            "label_lengths": onp.array([3, 2], "float32"),
+        },
+    )
 
     for fmt, lab in (("signed", onp.sign(y)), ("binary", bit)):
         case("LogisticLoss", {"pred": p, "label": lab}, label_format=fmt)
@@ -119,8 +132,13 @@ def main():
     count = rng.poisson(2.0, (3, 4)).astype("float32")
     case("PoissonNLLLoss", {"pred": p, "target": count})
     case("PoissonNLLLoss", {"pred": onp.exp(p), "target": count}, from_logits=False)
-    case("PoissonNLLLoss", {"pred": onp.exp(p), "target": count, "sample_weight": w},
-         from_logits=False, compute_full=True, weight=0.5)
+    case(
+        "PoissonNLLLoss",
+        {"pred": onp.exp(p), "target": count, "sample_weight": w},
+        from_logits=False,
+        compute_full=True,
+        weight=0.5,
+    )
 
     sign = onp.array([1, -1, 1], "float32")
     pair = {"input1": p, "input2": y, "label": sign}

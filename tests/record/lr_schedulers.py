@@ -1,14 +1,18 @@
 """Records the learning rates of MXNet 2.0's schedulers: run with a Python that has MXNet 2.0.0b1.
 
-    python tests/record/lr_schedulers.py tests/data/lr_schedulers.json
+python tests/record/lr_schedulers.py tests/data/lr_schedulers.json
 """
+
 import json
 import sys
 
 from mxnet import lr_scheduler as sched
 
-WARM = [{}, {"warmup_steps": 7, "warmup_begin_lr": 0.02},
-        {"warmup_steps": 5, "warmup_mode": "constant"}]
+WARM = [
+    {},
+    {"warmup_steps": 7, "warmup_begin_lr": 0.02},
+    {"warmup_steps": 5, "warmup_mode": "constant"},
+]
 CASES = [
     ("FactorScheduler", {"step": 10, "factor": 0.5, "base_lr": 0.4}),
     ("FactorScheduler", {"step": 3, "factor": 0.3, "base_lr": 0.4, "stop_factor_lr": 1e-3}),
@@ -27,8 +31,14 @@ def main(path):
         for warm in WARM:
             for points in POINTS:
                 schedule = getattr(sched, name)(**{**kwargs, **warm})
-                rows.append({"name": name, "kwargs": {**kwargs, **warm}, "points": points,
-                             "rates": [schedule(n) for n in points]})
+                rows.append(
+                    {
+                        "name": name,
+                        "kwargs": {**kwargs, **warm},
+                        "points": points,
+                        "rates": [schedule(n) for n in points],
+                    }
+                )
     with open(path, "w") as out:
         json.dump(rows, out)
 

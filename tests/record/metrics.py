@@ -27,7 +27,8 @@ def got(metric):
 def case(metric, updates, **kwargs):
     c = {"metric": metric, "kwargs": kwargs}
     c["updates"] = [
-        {"labels": [array(x) for x in ls], "preds": [array(x) for x in ps]} for ls, ps in updates]
+        {"labels": [array(x) for x in ls], "preds": [array(x) for x in ps]} for ls, ps in updates
+    ]
     feed = [tuple([np.array(x, dtype=x.dtype) for x in xs] for xs in u) for u in updates]
     try:
         m = M.create(metric, **kwargs) if metric.islower() else getattr(M, metric)(**kwargs)
@@ -85,8 +86,11 @@ def main():
         case("F1", binary, average=average)
         case("F1", many, class_type="multiclass", average=average)
         case("Fbeta", binary, beta=2, average=average)
-    case("F1", pairs(lambda: ints(2, 4, 3), lambda: rng.uniform(size=(4, 3)).astype("float32")),
-         class_type="multilabel")
+    case(
+        "F1",
+        pairs(lambda: ints(2, 4, 3), lambda: rng.uniform(size=(4, 3)).astype("float32")),
+        class_type="multilabel",
+    )
     case("MCC", binary)
     case("PCC", many)
     reg = pairs(lambda: normal(6, 2), lambda: normal(6, 2))

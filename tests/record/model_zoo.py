@@ -20,7 +20,10 @@ NAMES = [
     *[f"vgg{n}{bn}" for n in (11, 13, 16, 19) for bn in ("", "_bn")],
     *[f"densenet{n}" for n in (121, 161, 169, 201)],
     *[f"mobilenet{v}{w}" for v in ("", "v2_") for w in ("1.0", "0.75", "0.5", "0.25")],
-    "alexnet", "inceptionv3", "squeezenet1.0", "squeezenet1.1",
+    "alexnet",
+    "inceptionv3",
+    "squeezenet1.0",
+    "squeezenet1.1",
 ]
 SMALL = [
     ("ResNetV1", ["BasicBlockV1", [2, 1], [4, 4, 8], 5], {}, (2, 3, 32, 32)),
@@ -60,8 +63,11 @@ def side(name):
 
 
 def summary(net):
-    params = net.collect_params() if hasattr(mx, "np") and not mx.__version__.startswith("1.") else (
-        net._collect_params_with_prefix())
+    params = (
+        net.collect_params()
+        if hasattr(mx, "np") and not mx.__version__.startswith("1.")
+        else (net._collect_params_with_prefix())
+    )
     lines = sorted(f"{name} {tuple(p.shape)}" for name, p in params.items())
     return {"count": len(lines), "sha1": hashlib.sha1("\n".join(lines).encode()).hexdigest()}
 
@@ -94,8 +100,15 @@ if __name__ == "__main__":
     if mx.__version__.startswith("1."):
         save("model_zoo_mxnet1.json", {"parameters": parameters(mx.nd.ones)})
     else:
+
         def case(c):
             return {"network": c[0], "args": c[1], "kwargs": c[2], "shape": c[3], "out": output(*c)}
 
-        save("model_zoo.json", {"small": [case(c) for c in SMALL], "large": [case(c) for c in LARGE],
-                                "parameters": parameters(mx.np.ones)})
+        save(
+            "model_zoo.json",
+            {
+                "small": [case(c) for c in SMALL],
+                "large": [case(c) for c in LARGE],
+                "parameters": parameters(mx.np.ones),
+            },
+        )

@@ -8,6 +8,7 @@
 ``fused_rnn``: the names that `FusedRNN` hands to its initializer with shape and place, read back from the vector.
 ``metrics``: `get` and `get_global` after two batches, `reset_local` and a third.
 """
+
 import json
 import sys
 
@@ -17,17 +18,39 @@ import numpy as np
 STEPS = 10
 LBSGD = [
     {"learning_rate": 0.05},
-    {"learning_rate": 0.05, "momentum": 0.9, "batch_scale": 2, "warmup_epochs": 1, "updates_per_epoch": 6},
-    {"learning_rate": 0.05, "wd": 0.1, "batch_scale": 3, "warmup_strategy": "power2", "warmup_epochs": 2,
-     "updates_per_epoch": 4, "rescale_grad": 0.5, "clip_gradient": 0.4},
-    {"learning_rate": 0.05, "batch_scale": 2, "warmup_strategy": "sqrt", "begin_epoch": 1, "updates_per_epoch": 4},
+    {
+        "learning_rate": 0.05,
+        "momentum": 0.9,
+        "batch_scale": 2,
+        "warmup_epochs": 1,
+        "updates_per_epoch": 6,
+    },
+    {
+        "learning_rate": 0.05,
+        "wd": 0.1,
+        "batch_scale": 3,
+        "warmup_strategy": "power2",
+        "warmup_epochs": 2,
+        "updates_per_epoch": 4,
+        "rescale_grad": 0.5,
+        "clip_gradient": 0.4,
+    },
+    {
+        "learning_rate": 0.05,
+        "batch_scale": 2,
+        "warmup_strategy": "sqrt",
+        "begin_epoch": 1,
+        "updates_per_epoch": 4,
+    },
     {"learning_rate": 0.05, "momentum": 0.5, "wd": 0.01, "warmup_strategy": "lars"},
 ]
 OPTIMIZERS = "sgd nag adam adagrad adadelta rmsprop ftml adamax nadam dcasgd lars test".split()
 DECAYED = {"learning_rate": 0.1, "wd": 0.1, "rescale_grad": 0.5, "clip_gradient": 0.5}
 LOSSES = {
-    "KLDivLoss": [{}, {"from_logits": False, "weight": 0.5}], "PoissonNLLLoss": [{}, {"compute_full": True}],
-    "CosineEmbeddingLoss": [{"margin": 0.1}], "SDMLLoss": [{}],
+    "KLDivLoss": [{}, {"from_logits": False, "weight": 0.5}],
+    "PoissonNLLLoss": [{}, {"compute_full": True}],
+    "CosineEmbeddingLoss": [{"margin": 0.1}],
+    "SDMLLoss": [{}],
 }
 RNN = [("lstm", 2, False), ("lstm", 1, True), ("gru", 1, False), ("rnn_tanh", 2, True)]
 # Not rmse and mcc, which 1.x averages over batches: here they are of all samples, as in 2.x.
@@ -55,10 +78,19 @@ def optimizer(name, kwargs):
 
 def loss(name, kwargs):
     rng = np.random.RandomState(5)
-    one, other, label = rng.uniform(0.1, 0.9, (4, 5)), rng.uniform(0.1, 3, (4, 5)), np.sign(rng.uniform(-1, 1, 4))
+    one, other, label = (
+        rng.uniform(0.1, 0.9, (4, 5)),
+        rng.uniform(0.1, 3, (4, 5)),
+        np.sign(rng.uniform(-1, 1, 4)),
+    )
     given = [one, other, label] if name == "CosineEmbeddingLoss" else [one, other]
     got = getattr(mx.gluon.loss, name)(**kwargs)(*[mx.nd.array(a) for a in given])
-    return {"name": name, "kwargs": kwargs, "shape": list(got.shape), "values": got.asnumpy().ravel().tolist()}
+    return {
+        "name": name,
+        "kwargs": kwargs,
+        "shape": list(got.shape),
+        "values": got.asnumpy().ravel().tolist(),
+    }
 
 
 def fused(mode, layers, both):
@@ -77,9 +109,16 @@ def fused(mode, layers, both):
     total = size * (2 + 3 + 2) + (layers - 1) * size * (3 * (2 if both else 1) + 3 + 2)
     arr = mx.nd.zeros((total,))
     mx.init.FusedRNN(Numbered(), 3, layers, mode, both, 7.0)(
-        mx.init.InitDesc("parameters_weight"), arr)
-    return {"mode": mode, "layers": layers, "both": both, "seen": seen, "vector": arr.asnumpy().tolist(),
-            "cell": cell.__class__.__name__}
+        mx.init.InitDesc("parameters_weight"), arr
+    )
+    return {
+        "mode": mode,
+        "layers": layers,
+        "both": both,
+        "seen": seen,
+        "vector": arr.asnumpy().tolist(),
+        "cell": cell.__class__.__name__,
+    }
 
 
 def metric(name):
@@ -102,11 +141,17 @@ def metric(name):
 
 
 def main(path):
-    made = {"lbsgd": [lbsgd(k) for k in LBSGD], "fused_rnn": [fused(*r) for r in RNN],
-            "metrics": [metric(m) for m in METRICS],
-            "optimizers": [optimizer(n, k) for n in OPTIMIZERS for k in ({}, DECAYED)]
-            + [optimizer("nag", {"momentum": 0.9, "wd": 0.5}), optimizer("rmsprop", {"centered": True, **DECAYED})],
-            "losses": [loss(n, k) for n, kinds in LOSSES.items() for k in kinds]}
+    made = {
+        "lbsgd": [lbsgd(k) for k in LBSGD],
+        "fused_rnn": [fused(*r) for r in RNN],
+        "metrics": [metric(m) for m in METRICS],
+        "optimizers": [optimizer(n, k) for n in OPTIMIZERS for k in ({}, DECAYED)]
+        + [
+            optimizer("nag", {"momentum": 0.9, "wd": 0.5}),
+            optimizer("rmsprop", {"centered": True, **DECAYED}),
+        ],
+        "losses": [loss(n, k) for n, kinds in LOSSES.items() for k in kinds],
+    }
     with open(path, "w") as file:
         json.dump(made, file)
 

@@ -97,8 +97,15 @@ np.ones(2,device='nowhere') | np.dot(np.ones((2,3)),np.ones((2,3))) | np.sum(np.
 
 
 def answer(expression):
-    names = {"mx": mx, "np": mx.np, "npx": mx.npx, "nd": mx.nd, "onp": onp, "copy": copy,
-             "pickle": pickle}
+    names = {
+        "mx": mx,
+        "np": mx.np,
+        "npx": mx.npx,
+        "nd": mx.nd,
+        "onp": onp,
+        "copy": copy,
+        "pickle": pickle,
+    }
     try:
         r = eval(expression, names)
         return [type(r).__name__, repr(r)]

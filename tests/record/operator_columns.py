@@ -41,7 +41,11 @@ SHAPES = [
     ("Convolution", (2, 6, 9), {"kernel": (3,), "num_filter": 4, "num_group": 2}),
     ("Convolution", (2, 3, 5, 6, 7), {"kernel": (1, 2, 3), "num_filter": 4, "layout": "NCDHW"}),
     ("Convolution", (2, 5, 6, 3), {"kernel": (1, 2), "num_filter": 4, "layout": "NHWC"}),
-    ("Deconvolution", (2, 6, 9), {"kernel": (3,), "num_filter": 4, "num_group": 2, "no_bias": False}),
+    (
+        "Deconvolution",
+        (2, 6, 9),
+        {"kernel": (3,), "num_filter": 4, "num_group": 2, "no_bias": False},
+    ),
     ("Deconvolution", (2, 3, 5, 6, 7), {"kernel": (1, 2, 3), "num_filter": 4}),
     ("BatchNorm", (2, 3, 4, 5), {"axis": -1}),
     ("BatchNorm", (2, 3, 4, 5), {"axis": 3, "output_mean_var": True}),
@@ -54,10 +58,23 @@ SHAPES = [
     ("Embedding", (7,), {"input_dim": 10, "output_dim": 2}),
     ("LeakyReLU", (2, 6), {"act_type": "prelu"}),
     ("LeakyReLU", (5,), {"act_type": "prelu"}),
-    ("RNN", (4, 2, 5), {"mode": "rnn_relu", "state_size": 3, "num_layers": 2, "bidirectional": True}),
+    (
+        "RNN",
+        (4, 2, 5),
+        {"mode": "rnn_relu", "state_size": 3, "num_layers": 2, "bidirectional": True},
+    ),
     ("RNN", (4, 2, 5), {"mode": "gru", "state_size": 3, "num_layers": 3, "state_outputs": True}),
-    ("RNN", (4, 2, 5), {"mode": "lstm", "state_size": 3, "num_layers": 2, "bidirectional": True,
-                        "projection_size": 2}),
+    (
+        "RNN",
+        (4, 2, 5),
+        {
+            "mode": "lstm",
+            "state_size": 3,
+            "num_layers": 2,
+            "bidirectional": True,
+            "projection_size": 2,
+        },
+    ),
     ("SoftmaxOutput", (2, 3, 4, 5), {}),
     ("SoftmaxOutput", (2, 3, 4, 5), {"multi_output": True}),
     ("SoftmaxOutput", (2, 3, 4, 5), {"preserve_shape": True}),
@@ -94,12 +111,23 @@ def samples():
     for op in TABLE.values():
         rng = onp.random.RandomState(zlib.crc32(op.name.encode()) & 0x7FFFFFFF)
         cases = [
-            {"args": [encode(a, rng) for a in c.args], "attrs": {k: encode(v, rng) for k, v in c.attrs.items()}}
+            {
+                "args": [encode(a, rng) for a in c.args],
+                "attrs": {k: encode(v, rng) for k, v in c.attrs.items()},
+            }
             for c in op.samples or ()
         ]
-        rows.append({"name": op.name, "names": op.names, "variadic": op.variadic, "cases": cases,
-                     "params": op.array_params, "numbers": op.internal_scalar is not None,
-                     "internal": op.internal})
+        rows.append(
+            {
+                "name": op.name,
+                "names": op.names,
+                "variadic": op.variadic,
+                "cases": cases,
+                "params": op.array_params,
+                "numbers": op.internal_scalar is not None,
+                "internal": op.internal,
+            }
+        )
     return rows
 
 
@@ -121,8 +149,11 @@ def names():
         aliases = found.setdefault(primary.value.decode(), [])
         if listed[k] != primary.value:
             aliases.append(listed[k].decode())
-    return {name: sorted(a) for name, a in sorted(found.items()) if not name.startswith("_backward_")
-            or name == "_backward_gather_nd"}
+    return {
+        name: sorted(a)
+        for name, a in sorted(found.items())
+        if not name.startswith("_backward_") or name == "_backward_gather_nd"
+    }
 
 
 # ------------------------------------------------------------------------------ 3: what MXNet writes
@@ -162,7 +193,9 @@ class Writer:
         arrays = [a for a in self.flat([*args, *kwargs.values()]) if isinstance(a, mx.nd.NDArray)]
         for k, a in enumerate(arrays):
             variable = mx.sym.var(f"in{k}")
-            variable = variable if legacy else variable.as_np_ndarray()  # held: set_variable does not
+            variable = (
+                variable if legacy else variable.as_np_ndarray()
+            )  # held: set_variable does not
             dc.set_variable(a, variable)
         with dc.context():
             outs = self.flat(fn(*args, **kwargs))
@@ -213,7 +246,7 @@ class Writer:
         """The shapes that follow from the first array's, or None where MXNet asks for more."""
         mx = self.mx
         for module, prefix in ((mx.sym, ""), (mx.sym._internal, ""), (mx.sym.contrib, "_contrib_")):
-            fn = operator.startswith(prefix) and getattr(module, operator[len(prefix):], None)
+            fn = operator.startswith(prefix) and getattr(module, operator[len(prefix) :], None)
             if fn:
                 break
         else:
@@ -252,7 +285,10 @@ def record(rows, names_1):
 
     def row_of(row, path):
         (mx.npx.reset_np if path.startswith("nd") else mx.npx.set_np)()
-        made = [isolated(lambda case=case: writer.sample(row, path, case)) or [] for case in row["cases"]]
+        made = [
+            isolated(lambda case=case: writer.sample(row, path, case)) or []
+            for case in row["cases"]
+        ]
         numbers = isolated(lambda: writer.beside_numbers(row, path)) if row["numbers"] else None
         return made, numbers
 
@@ -276,9 +312,13 @@ def record(rows, names_1):
     for name, (path, args, kwargs) in BY_HAND.items():
         seen[name] = {path: writer.by_hand(path, args, kwargs)}
     mx.npx.reset_np()
-    calls = [(row["internal"], c["args"][0]["shape"], {k: as_tuple(v) for k, v in c["attrs"].items()})
-             for row in rows if len(row["params"]) > 1 and row["internal"] for c in row["cases"]
-             if c["args"] and isinstance(c["args"][0], dict) and not row["internal"].startswith("_np")]
+    calls = [
+        (row["internal"], c["args"][0]["shape"], {k: as_tuple(v) for k, v in c["attrs"].items()})
+        for row in rows
+        if len(row["params"]) > 1 and row["internal"]
+        for c in row["cases"]
+        if c["args"] and isinstance(c["args"][0], dict) and not row["internal"].startswith("_np")
+    ]
     shapes = []
     for operator, shape, attrs in [*calls, *SHAPES]:
         found = None if 0 in shape else writer.shapes(operator, tuple(shape), attrs)
@@ -286,15 +326,22 @@ def record(rows, names_1):
         if found and case not in shapes:
             shapes.append(case)
     here = names()
-    save("operator_columns.json", {
-        "names": here,
-        "names_1": {k: v for k, v in names_1.items() if k not in here or v != here[k]},
-        "seen": seen,
-        "composed": composed,
-        "scalars": scalars,
-        "amp": {"low": lists.FP16_FUNCS, "full": lists.FP32_FUNCS, "widest": lists.WIDEST_TYPE_CASTS},
-        "shapes": shapes,
-    })
+    save(
+        "operator_columns.json",
+        {
+            "names": here,
+            "names_1": {k: v for k, v in names_1.items() if k not in here or v != here[k]},
+            "seen": seen,
+            "composed": composed,
+            "scalars": scalars,
+            "amp": {
+                "low": lists.FP16_FUNCS,
+                "full": lists.FP32_FUNCS,
+                "widest": lists.WIDEST_TYPE_CASTS,
+            },
+            "shapes": shapes,
+        },
+    )
 
 
 def as_tuple(v):

@@ -23,10 +23,26 @@ def given(name, data, dtype="float32"):
 
 
 for _name, _shape in {
-        "x": (3, 4), "img": (1, 2, 4, 5), "deep": (1, 8, 2, 2), "five": (1, 5, 2, 1), "wide": (2, 3), "right": (2, 3),
-        "qkv": (2, 1, 12), "kv": (2, 1, 8), "att": (2, 3, 2), "flow": (1, 2, 2, 3), "off": (1, 2, 4), "w": (5,),
-        "g": (5,), "seq": (4, 2, 2), "h": (4, 2, 3), "c": (4, 2, 3), "lstm": (432,), "gru": (324,),
-        "tanh": (108,)}.items():
+    "x": (3, 4),
+    "img": (1, 2, 4, 5),
+    "deep": (1, 8, 2, 2),
+    "five": (1, 5, 2, 1),
+    "wide": (2, 3),
+    "right": (2, 3),
+    "qkv": (2, 1, 12),
+    "kv": (2, 1, 8),
+    "att": (2, 3, 2),
+    "flow": (1, 2, 2, 3),
+    "off": (1, 2, 4),
+    "w": (5,),
+    "g": (5,),
+    "seq": (4, 2, 2),
+    "h": (4, 2, 3),
+    "c": (4, 2, 3),
+    "lstm": (432,),
+    "gru": (324,),
+    "tanh": (108,),
+}.items():
     normal(_name, *_shape)
 for _name in ("lstm", "gru", "tanh"):
     POOL[_name] = (POOL[_name] / 2).astype("float32")
@@ -34,8 +50,17 @@ POOL["sx"] = onp.abs(POOL["x"]) + 1
 POOL["s1"], POOL["s2"] = onp.abs(POOL["w"]) + 1, onp.abs(POOL["g"]) + 1
 given("small", [0.1, -0.1, 0.05, 0, 0.2])
 given("boxes", [[0.1, 0.1, 0.5, 0.6], [0.12, 0.1, 0.5, 0.6], [0.7, 0.7, 0.9, 0.9]])
-given("scored", [[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 0.7, 0.7, 0.7, 0.9, 0.9],
-                  [1, 0.95, 0.7, 0.7, 0.9, 0.92]]])
+given(
+    "scored",
+    [
+        [
+            [0, 0.9, 0.1, 0.1, 0.5, 0.6],
+            [0, 0.8, 0.12, 0.1, 0.5, 0.6],
+            [1, 0.7, 0.7, 0.7, 0.9, 0.9],
+            [1, 0.95, 0.7, 0.7, 0.9, 0.92],
+        ]
+    ],
+)
 given("rois", [[0, 0, 0, 3, 3], [0, 1, 1, 4, 3]])
 given("anchors", [[[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7]]])
 given("refs", [[[0.1, 0.2, 0.5, 0.6], [0.2, 0.3, 0.6, 0.7]]])
@@ -65,18 +90,51 @@ def main():
     C(c + "box_nms", "@scored", overlap_thresh=0.5, grad=False)
     C(c + "box_nms", "@scored", overlap_thresh=0.5, id_index=0, out_format="center", grad=False)
     C(c + "box_iou", "@boxes", "@boxes", grad=False)
-    C(c + "box_decode", "@off", "@anchors", std0=0.1, std1=0.1, std2=0.2, std3=0.2, format="corner", grad=False)
+    C(
+        c + "box_decode",
+        "@off",
+        "@anchors",
+        std0=0.1,
+        std1=0.1,
+        std2=0.2,
+        std3=0.2,
+        format="corner",
+        grad=False,
+    )
     C(c + "box_encode", "@hits", "@match", "@anchors", "@refs", "@zero4", "@std4", grad=False)
     C(c + "bipartite_matching", "@pairs", threshold=1e-12, grad=False)
     C(c + "MultiBoxPrior", "@img", sizes=(0.5, 0.25), ratios=(1, 2), grad=False)
-    C(c + "ROIAlign", "@img", "@rois", pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2, grad=(0,))
-    C(c + "ROIAlign", "@deep", "@rois", pooled_size=(2, 2), spatial_scale=0.5, sample_ratio=2,
-      position_sensitive=True, grad=(0,))
+    C(
+        c + "ROIAlign",
+        "@img",
+        "@rois",
+        pooled_size=(2, 2),
+        spatial_scale=1.0,
+        sample_ratio=2,
+        grad=(0,),
+    )
+    C(
+        c + "ROIAlign",
+        "@deep",
+        "@rois",
+        pooled_size=(2, 2),
+        spatial_scale=0.5,
+        sample_ratio=2,
+        position_sensitive=True,
+        grad=(0,),
+    )
     C("nd.ROIPooling", "@img", "@rois", pooled_size=(2, 2), spatial_scale=1.0, grad=(0,))
     C("nd.GridGenerator", "@theta", transform_type="affine", target_shape=(3, 3))
     C("nd.GridGenerator", "@flow", transform_type="warp")
-    C("nd.SpatialTransformer", "@img", "@theta", target_shape=(3, 3), transform_type="affine", sampler_type="bilinear",
-      grad=(0,))
+    C(
+        "nd.SpatialTransformer",
+        "@img",
+        "@theta",
+        target_shape=(3, 3),
+        transform_type="affine",
+        sampler_type="bilinear",
+        grad=(0,),
+    )
     C("nd.LRN", "@five", nsize=3, tol=1e-4)
     C("nd.UpSampling", "@img", scale=2, sample_type="nearest")
     C("nd.Crop", "@img", h_w=(2, 2), center_crop=True)
@@ -108,19 +166,63 @@ def main():
     for name in ("adamw", "adabelief"):
         one = {**step, "eta": 0.7, "clip_gradient": 0.6, "epsilon": 0.05}
         C(c + f"{name}_update", "@w", "@g", "@s1", "@s2", "@scale", tol=1e-4, **one)
-        C.cases[-1]["after"].pop("1")  # MXNet leaves the scaled gradient in the gradient's place, of one weight only
+        C.cases[-1]["after"].pop(
+            "1"
+        )  # MXNet leaves the scaled gradient in the gradient's place, of one weight only
         C(c + f"{name}_update", "@w", "@g", "@s1", "@s2", "@none", out="@w", **one)
         C(c + f"mp_{name}_update", "@w16", "@g16", "@s1", "@s2", "@w", "@scale", tol=1e-4, **one)
-        C(c + f"multi_{name}_update", *many, 0.5, etas=[1.0, 0.7], epsilon=0.05, out=["@w", "@x"], **rates)
+        C(
+            c + f"multi_{name}_update",
+            *many,
+            0.5,
+            etas=[1.0, 0.7],
+            epsilon=0.05,
+            out=["@w", "@x"],
+            **rates,
+        )
     for name in ("lamb", "lans"):
-        C(c + f"multi_{name}_update", *many, step_count=[1, 3], epsilon=0.05, out=["@w", "@x"], tol=1e-4, **rates)
-        C(c + f"multi_mp_{name}_update", ["@w16"], ["@g16"], ["@s1"], ["@s2"], ["@w"], step_count=[2], lrs=[0.1],
-          wds=[0.01], rescale_grad=0.5, out=["@w16"], lower_bound=1.5, upper_bound=1.8, tol=1e-3, grad=False,
-          check_after=True)
+        C(
+            c + f"multi_{name}_update",
+            *many,
+            step_count=[1, 3],
+            epsilon=0.05,
+            out=["@w", "@x"],
+            tol=1e-4,
+            **rates,
+        )
+        C(
+            c + f"multi_mp_{name}_update",
+            ["@w16"],
+            ["@g16"],
+            ["@s1"],
+            ["@s2"],
+            ["@w"],
+            step_count=[2],
+            lrs=[0.1],
+            wds=[0.01],
+            rescale_grad=0.5,
+            out=["@w16"],
+            lower_bound=1.5,
+            upper_bound=1.8,
+            tol=1e-3,
+            grad=False,
+            check_after=True,
+        )
     for mode, more in (("lstm", ("@c",)), ("gru", ()), ("rnn_tanh", ())):
         name = "@tanh" if mode == "rnn_tanh" else "@" + mode
-        C("nd.RNN", "@seq", name, "@h", *more, mode=mode, state_size=3, num_layers=2, bidirectional=True,
-          state_outputs=True, tol=1e-4)
+        C(
+            "nd.RNN",
+            "@seq",
+            name,
+            "@h",
+            *more,
+            mode=mode,
+            state_size=3,
+            num_layers=2,
+            bidirectional=True,
+            state_outputs=True,
+            tol=1e-4,
+        )
     C.save("operators_contrib.json")
 
 

@@ -49,7 +49,13 @@ def main():
         ("@cube", "@s", {}), ("@cube", "@cube", {"axes": (2, 0, 1)}), ("@s", "@cube", {}), ("@s", "@s", {}),
     ):  # fmt: skip
         case("np.linalg.tensorsolve", a, b, tol=2e-4, **kwargs)
-    for a, b in (("@m", "@v3"), ("@m", "@c3"), ("@wide", "@v2"), ("@square", "@v3"), ("@one", "@o")):
+    for a, b in (
+        ("@m", "@v3"),
+        ("@m", "@c3"),
+        ("@wide", "@v2"),
+        ("@square", "@v3"),
+        ("@one", "@o"),
+    ):
         case("np.linalg.lstsq", a, b, tol=2e-4, grad=False, rcond=None)
     for a in ("@wide", "@one", "@t"):
         case("np.linalg.svdvals", a, tol=1e-4, grad=False)
@@ -58,7 +64,12 @@ def main():
     case("np.linalg.pinv", "@pair", "@tol", tol=1e-3, grad=False)
     for a in ("@s", "@v3"):
         case("np.linalg.matrix_transpose", a, fails=True)
-    for a, kwargs in (("@h", {}), ("@h2", {"axis": 0}), ("@h2", {"axis": 1}), ("@h2", {"dtype": "float32"})):
+    for a, kwargs in (
+        ("@h", {}),
+        ("@h2", {"axis": 0}),
+        ("@h2", {"axis": 1}),
+        ("@h2", {"dtype": "float32"}),
+    ):
         case("np.cumsum", a, **kwargs)
     for a in ("@i8", "@f3"):
         for dtype in ("int8", "int32", "float16"):

@@ -20,15 +20,22 @@ for _item in SHAPES.split():
     _name, _, _shape = _item.partition(":")
     _shape = tuple(map(int, _shape.split(",")))
     POOL[_name] = onp.round(rng.normal(size=_shape), 2).astype("float32")
-POOL.update({
-    "var3": onp.array([0.5, 1.5, 2.0], "float32"), "mean3": onp.array([0.1, -0.2, 0.3], "float32"),
-    "ids": onp.array([[0, 4], [2, 2]], "float32"), "lab3": onp.array([1, 3, 0], "float32"),
-    "labm": onp.array([1, -1, 0], "float32"), "far3": onp.array([1, 7, -1], "float32"),
-    "gnd": onp.array([[0, 2, 1], [1, 3, 0]], "float32"), "len2": onp.array([2, 3], "float32"),
-    "c34": onp.array([[1, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 1]], "float32"),
-    "c3": onp.array([1, 0, 1], "float32"), "alpha": onp.array([0.1, 0.2, 0.3, 0.4], "float32"),
-    "lab34": onp.array([[1, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 1]], "float32"),
-})
+POOL.update(
+    {
+        "var3": onp.array([0.5, 1.5, 2.0], "float32"),
+        "mean3": onp.array([0.1, -0.2, 0.3], "float32"),
+        "ids": onp.array([[0, 4], [2, 2]], "float32"),
+        "lab3": onp.array([1, 3, 0], "float32"),
+        "labm": onp.array([1, -1, 0], "float32"),
+        "far3": onp.array([1, 7, -1], "float32"),
+        "gnd": onp.array([[0, 2, 1], [1, 3, 0]], "float32"),
+        "len2": onp.array([2, 3], "float32"),
+        "c34": onp.array([[1, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 1]], "float32"),
+        "c3": onp.array([1, 0, 1], "float32"),
+        "alpha": onp.array([0.1, 0.2, 0.3, 0.4], "float32"),
+        "lab34": onp.array([[1, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 1]], "float32"),
+    }
+)
 C = Recorder(mx, "nd", POOL)
 
 
@@ -58,10 +65,23 @@ def elementwise():
 
 
 def binary():
-    for f in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "broadcast_add",
-              "broadcast_sub",
-              "broadcast_mul", "broadcast_div", "broadcast_maximum", "broadcast_minimum",
-              "broadcast_hypot", "broadcast_plus", "broadcast_minus"):
+    for f in (
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "maximum",
+        "minimum",
+        "broadcast_add",
+        "broadcast_sub",
+        "broadcast_mul",
+        "broadcast_div",
+        "broadcast_maximum",
+        "broadcast_minimum",
+        "broadcast_hypot",
+        "broadcast_plus",
+        "broadcast_minus",
+    ):
         C("nd." + f, "@x", "@y")
         C("nd." + f, "@x", "@one")
         C("nd." + f, "@x", "@col")
@@ -89,9 +109,19 @@ def binary():
     C("nd.ElementWiseSum", "@x", "@y")
     C("nd.maximum", "@ties", "@ties")
     C("nd.maximum", "@ties", 1)
-    for f in ("__add__", "__sub__", "__mul__", "__truediv__", "__radd__", "__rsub__",
-              "__rtruediv__",
-              "__mod__", "__rmod__", "__pow__", "__rpow__"):
+    for f in (
+        "__add__",
+        "__sub__",
+        "__mul__",
+        "__truediv__",
+        "__radd__",
+        "__rsub__",
+        "__rtruediv__",
+        "__mod__",
+        "__rmod__",
+        "__pow__",
+        "__rpow__",
+    ):
         C("." + f, "@pos", 3)
         C("." + f, "@j", 3, grad=False)
     C(".__add__", "@j", 1.7, grad=False)
@@ -172,9 +202,21 @@ def integers():
 
 
 def shapes():
-    for shape in ((4, 6), (-1,), (0, -1), (0, 0, -1), (-2,), (0, -2), (-3, 4), (0, -3), (-4, 1, 2,
-                                                                                         -2),
-                  (2, -4, -1, 3, 4), (-3, 0), (2, -4, 3, 1, 4), (-1, 0)):
+    for shape in (
+        (4, 6),
+        (-1,),
+        (0, -1),
+        (0, 0, -1),
+        (-2,),
+        (0, -2),
+        (-3, 4),
+        (0, -3),
+        (-4, 1, 2, -2),
+        (2, -4, -1, 3, 4),
+        (-3, 0),
+        (2, -4, 3, 1, 4),
+        (-1, 0),
+    ):
         C("nd.reshape", "@r", shape=shape)
         C(".reshape", "@r", shape)
     for shape in ((-1, 0), (0, -1), (6, 0)):
@@ -272,8 +314,16 @@ def neural():
     C("nd.FullyConnected", "@x2d", "@w53", num_hidden=5, no_bias=True)
     C("nd.FullyConnected", "@seq", "@w53", "@b5", num_hidden=5, flatten=False)
     C("nd.FullyConnected", "@x2d", "@w53", num_hidden=5, fails=True)
-    C("nd.Convolution", "@img2", "@k2", "@b3", kernel=(3, 3), num_filter=3, stride=(2, 2), pad=(1,
-                                                                                                1))
+    C(
+        "nd.Convolution",
+        "@img2",
+        "@k2",
+        "@b3",
+        kernel=(3, 3),
+        num_filter=3,
+        stride=(2, 2),
+        pad=(1, 1),
+    )
     C("nd.Convolution", "@img2", "@k2", kernel=(3, 3), num_filter=3, no_bias=True)
     C("nd.Pooling", "@img2", kernel=(2, 2), stride=(2, 2), pool_type="max", training=True)
     C("nd.Pooling", "@img2", kernel=(2, 2), pool_type="avg", global_pool=True, training=True)
@@ -290,9 +340,16 @@ def neural():
     C("nd.SoftmaxActivation", "@img2", mode="channel")
     stats = ("@g3", "@b3", "@mean3", "@var3")
     C("nd.BatchNorm", "@bn", *stats, grad=(0, 1, 2))
-    C("nd.BatchNorm", "@bn", *stats, fix_gamma=False, training=True, check_after=True, grad=(0, 1,
-                                                                                             2),
-      tol=1e-4)
+    C(
+        "nd.BatchNorm",
+        "@bn",
+        *stats,
+        fix_gamma=False,
+        training=True,
+        check_after=True,
+        grad=(0, 1, 2),
+        tol=1e-4,
+    )
     C("nd.LayerNorm", "@seq", "@g3", "@b3", tol=1e-4)
     C("nd.InstanceNorm", "@img2", "@g2", "@b2", tol=1e-4)
     C("nd.GroupNorm", "@img2", "@g2", "@b2", num_groups=2, tol=1e-4)
@@ -350,8 +407,18 @@ def main():
     POOL["prob"] = onp.round(p / p.sum(-1, keepdims=True), 3).astype("float32")
     POOL["ctc"] = onp.round(rng.normal(size=(6, 2, 4)), 2).astype("float32")
     POOL["ctcl"] = onp.array([[1, 2, 0], [3, 1, 2]], "float32")
-    for part in (elementwise, binary, reductions, integers, shapes, linear, gathering, neural,
-                 losses, creation):
+    for part in (
+        elementwise,
+        binary,
+        reductions,
+        integers,
+        shapes,
+        linear,
+        gathering,
+        neural,
+        losses,
+        creation,
+    ):
         part()
     C.save("operators_nd.json")
 

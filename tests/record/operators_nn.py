@@ -82,14 +82,31 @@ def convolution():
     C(c, "@img4", "@kg", "@b4", kernel=(3, 3), num_filter=4, num_group=2, pad=(1, 1))
     C(c, "@img4", "@kdw", kernel=(3, 3), num_filter=4, num_group=4, no_bias=True)
     C(c, "@img3", "@k3", "@b2", kernel=(2, 2, 2), num_filter=2)
-    C(c, "@img3", "@k3", kernel=(2, 2, 2), num_filter=2, stride=(2, 1, 2), pad=(1, 0, 1),
-      no_bias=True)
+    C(
+        c,
+        "@img3",
+        "@k3",
+        kernel=(2, 2, 2),
+        num_filter=2,
+        stride=(2, 1, 2),
+        pad=(1, 0, 1),
+        no_bias=True,
+    )
     C(c, "@img2", "@kg", kernel=(3, 3), num_filter=4, no_bias=True, num_group=2, fails=True)
     C(d, "@img1", "@dk1", kernel=(3,), num_filter=3, stride=(2,), no_bias=True)
     C(d, "@img2", "@dk2", "@b3", kernel=(3, 3), num_filter=3, no_bias=False)
     C(d, "@img2", "@dk2", kernel=(3, 3), num_filter=3, stride=(2, 2), pad=(1, 1), no_bias=True)
-    C(d, "@img2", "@dk2", kernel=(3, 3), num_filter=3, stride=(2, 2), pad=(1, 1), adj=(1, 1),
-      no_bias=True)
+    C(
+        d,
+        "@img2",
+        "@dk2",
+        kernel=(3, 3),
+        num_filter=3,
+        stride=(2, 2),
+        pad=(1, 1),
+        adj=(1, 1),
+        no_bias=True,
+    )
     C(d, "@img2", "@dk2", kernel=(3, 3), num_filter=3, dilate=(2, 2), no_bias=True)
     C(d, "@img4", "@dkg", kernel=(3, 3), num_filter=4, num_group=2, no_bias=True)
 
@@ -104,15 +121,20 @@ def pooling():
         p("@img2", kernel=(2, 2), stride=(2, 2), pool_type=t)
         p("@img2", kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type=t)
         p("@img2", kernel=(3, 2), stride=(2, 2), pool_type=t, pooling_convention="full")
-        p("@img2", kernel=(2, 2), stride=(2, 2), pad=(1, 1), pool_type=t,
-          pooling_convention="full")
+        p("@img2", kernel=(2, 2), stride=(2, 2), pad=(1, 1), pool_type=t, pooling_convention="full")
         p("@img1", kernel=(3,), stride=(2,), pool_type=t)
         p("@img3", kernel=(2, 2, 2), stride=(2, 2, 2), pool_type=t)
         p("@img2", kernel=(2, 2), global_pool=True, pool_type=t)
     p("@img2", kernel=(3, 3), pad=(1, 1), pool_type="avg", count_include_pad=False)
-    p("@img2", kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="avg",
-      count_include_pad=False,
-      pooling_convention="full")
+    p(
+        "@img2",
+        kernel=(3, 3),
+        stride=(2, 2),
+        pad=(1, 1),
+        pool_type="avg",
+        count_include_pad=False,
+        pooling_convention="full",
+    )
     p("@img2", kernel=(2, 2), stride=(2, 2), pool_type="lp", p_value=2)
     p("@img2", kernel=(7, 7), pool_type="max", fails=True)
     p("@ties4", kernel=(2, 2), stride=(1, 1), pool_type="max")
@@ -216,9 +238,21 @@ def gathering():
 
 
 def shapes():
-    for shape in ((-1,), (-2, -1), (-2, -2, -2), (2, -4), (-5, 4), (-4,), (-6, 1, 2, -4), (-6, -1,
-                                                                                           1, -4),
-                  (-2, -5), (-3, -3), (6, 4), (-1, 4), (-2, -6, 3, 1, -2)):
+    for shape in (
+        (-1,),
+        (-2, -1),
+        (-2, -2, -2),
+        (2, -4),
+        (-5, 4),
+        (-4,),
+        (-6, 1, 2, -4),
+        (-6, -1, 1, -4),
+        (-2, -5),
+        (-3, -3),
+        (6, 4),
+        (-1, 4),
+        (-2, -6, 3, 1, -2),
+    ):
         C("npx.reshape", "@r", shape, fails=shape in ((-3, -3),))
     C("npx.reshape", "@nd5", (-2, -2, -2, -3))
     C("npx.reshape", "@nd5", (-4,), reverse=True)

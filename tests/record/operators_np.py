@@ -109,8 +109,21 @@ def binary():
         C("np." + f, "@ties", 1.0)
         C("np." + f, "@ties", "@ties")
     C("np.add", "@x", "@mT", fails=True)
-    for f in ("__add__", "__sub__", "__mul__", "__truediv__", "__radd__", "__rsub__", "__rmul__",
-              "__rtruediv__", "__mod__", "__floordiv__", "__rpow__", "__rmod__", "__rfloordiv__"):
+    for f in (
+        "__add__",
+        "__sub__",
+        "__mul__",
+        "__truediv__",
+        "__radd__",
+        "__rsub__",
+        "__rmul__",
+        "__rtruediv__",
+        "__mod__",
+        "__floordiv__",
+        "__rpow__",
+        "__rmod__",
+        "__rfloordiv__",
+    ):
         C("." + f, "@pos", 3)
     C(".__pow__", "@pos", 2.5)
     C(".__pow__", "@x", 2)
@@ -387,8 +400,18 @@ def gathering():
     C("np.allclose", "@x", "@x", grad=False)
     C("np.array_equal", "@x", "@x", grad=False)
     C("np.isin", "@i", "@irow")
-    for index in (1, -1, slice(0, 2), slice(None, None, -1), (slice(None), 1), (0, 1), None,
-                  (slice(None), slice(1, 4, 2)), [0, 2], ([0, 1], [1, 2])):
+    for index in (
+        1,
+        -1,
+        slice(0, 2),
+        slice(None, None, -1),
+        (slice(None), 1),
+        (0, 1),
+        None,
+        (slice(None), slice(1, 4, 2)),
+        [0, 2],
+        ([0, 1], [1, 2]),
+    ):
         C(".__getitem__", "@x", index)
     C(".__getitem__", "@x", "@idx")
     C(".__getitem__", "@x", "@b")
@@ -468,8 +491,17 @@ def methods():
 
 
 def main():
-    for part in (elementwise, binary, integers, reductions, linear, shapes, gathering, creation,
-                 methods):
+    for part in (
+        elementwise,
+        binary,
+        integers,
+        reductions,
+        linear,
+        shapes,
+        gathering,
+        creation,
+        methods,
+    ):
         part()
     C.save("operators_np.json")
 

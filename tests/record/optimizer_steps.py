@@ -7,6 +7,7 @@ float32 vector, both weights after each update and then the states after the las
 and gradients come from ``RandomState(7)``, so the test draws the same.  Epsilons are large, so that
 their place in the rule shows.
 """
+
 import json
 import sys
 
@@ -30,8 +31,11 @@ VARIANTS = {
     "Ftrl": [{"lamda1": 0.02, "beta": 0.7}],
     "FTML": [{"epsilon": 0.05}],
     "Signum": [{"wd_lh": 0.05}, {"momentum": 0.0, "wd_lh": 0.05}],
-    "LAMB": [{"epsilon": 0.05}, {"bias_correction": False},
-             {"lower_bound": 1.5, "upper_bound": 1.8}],
+    "LAMB": [
+        {"epsilon": 0.05},
+        {"bias_correction": False},
+        {"lower_bound": 1.5, "upper_bound": 1.8},
+    ],
     "LANS": [{"epsilon": 0.05}, {"lower_bound": 1.5, "upper_bound": 1.8}],
     "LARS": [{"momentum": 0.9, "eta": 0.1}, {"eta": 0.1, "aggregate_num": 4, "momentum": 0.5}],
     "DCASGD": [{}, {"momentum": 0.9}],
@@ -74,8 +78,8 @@ def main(path):
     cases, data = [], {}
     for name, variants in VARIANTS.items():
         for variant in variants:
-            for fused in ((True, False) if name in BOTH else (None,)):
-                for base in ((COMMON, PLAIN) if variant is variants[0] else (COMMON,)):
+            for fused in (True, False) if name in BOTH else (None,):
+                for base in (COMMON, PLAIN) if variant is variants[0] else (COMMON,):
                     for dtype, mp in (("float32", False), ("float16", True)):
                         if dtype == "float16" and (base is PLAIN or name in ("GroupAdaGrad",)):
                             continue
@@ -91,8 +95,15 @@ def main(path):
                             print("refused:", name, kwargs, dtype, repr(error)[:150])
                             continue
                         key = f"c{len(cases)}"
-                        cases.append({"key": key, "shapes": shapes, "name": name,
-                                      "kwargs": kwargs, "dtype": dtype})
+                        cases.append(
+                            {
+                                "key": key,
+                                "shapes": shapes,
+                                "name": name,
+                                "kwargs": kwargs,
+                                "dtype": dtype,
+                            }
+                        )
                         data[key] = out
     np.savez_compressed(path, cases=np.array(json.dumps(cases)), **data)
     print(len(cases), "cases")

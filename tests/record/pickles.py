@@ -64,12 +64,20 @@ def objects():
     yield "updater", data, numbers(w)
     net, trainer = trained()
     if not TWO:  # there weak references are in the way
-        yield "parameter", net[0].weight, [numbers(net[0].weight.data()), numbers(net[0].weight.grad())]
+        yield (
+            "parameter",
+            net[0].weight,
+            [numbers(net[0].weight.data()), numbers(net[0].weight.grad())],
+        )
         yield "trainer", trainer, [trainer.learning_rate, trainer.optimizer.num_update]
         yield "network", net, None
     alone = gluon.nn.Dense(2, in_units=3)
     alone.initialize(mx.init.One())
-    yield "parameters", alone.collect_params(), {k: numbers(p.data()) for k, p in alone.collect_params().items()}
+    yield (
+        "parameters",
+        alone.collect_params(),
+        {k: numbers(p.data()) for k, p in alone.collect_params().items()},
+    )
     yield "batch", mx.io.DataBatch([made(X)], [made(X)]), X.tolist()
     yield "iterator", mx.io.NDArrayIter(X, np.arange(4), 2), [[0.0, 1.0], [2.0, 3.0]]
     yield "schedule", mx.lr_scheduler.MultiFactorScheduler([2, 3]), None
@@ -80,7 +88,9 @@ def main(path):
     found = json.loads(file.read_text()) if file.exists() else {}
     found["2.0.0b1" if TWO else "1.9.1"] = {
         name: {
-            "pickle": base64.b64encode(it if isinstance(it, bytes) else pickle.dumps(it, 4)).decode(),
+            "pickle": base64.b64encode(
+                it if isinstance(it, bytes) else pickle.dumps(it, 4)
+            ).decode(),
             "expected": expected,
         }
         for name, it, expected in objects()

@@ -25,7 +25,11 @@ OPERATORS = (
 
 def calls(seed: int) -> list[str]:
     dice = random.Random(seed)
-    return ["run"] * dice.choice([0, 1, 1]) + [dice.choice(STEPS) for _ in range(dice.randint(4, 14))] + ["dumps"]
+    return (
+        ["run"] * dice.choice([0, 1, 1])
+        + [dice.choice(STEPS) for _ in range(dice.randint(4, 14))]
+        + ["dumps"]
+    )
 
 
 def marks(seed: int) -> list[str]:
@@ -43,14 +47,23 @@ def perform(steps: list[str], continuous: bool, mx, path: str, **options) -> lis
     """Make the calls; what the file holds after each dump, and the statistics after each `dumps` and `reset`."""
     profiler = mx.profiler
     profiler.set_config(
-        profile_all=True, aggregate_stats=True, continuous_dump=continuous, dump_period=1000.0, filename=path, **options
+        profile_all=True,
+        aggregate_stats=True,
+        continuous_dump=continuous,
+        dump_period=1000.0,
+        filename=path,
+        **options,
     )
     x = mx.nd.ones((4, 4)) * 0.5
     x.wait_to_read()
     operators = iter(OPERATORS)
     domain = profiler.Domain("domain")
     counter, marker = domain.new_counter("counter"), domain.new_marker("marker")
-    passing = {"t": domain.new_task("task"), "f": domain.new_frame("frame"), "e": profiler.Event("event")}
+    passing = {
+        "t": domain.new_task("task"),
+        "f": domain.new_frame("frame"),
+        "e": profiler.Event("event"),
+    }
     out, value = [], 0
     for step in steps:
         try:

@@ -34,14 +34,34 @@ CELLS = [
     (["GRUCell", [3], {}], (2, 4, 2), "NTC", [4, 2]),
     (["LSTMPCell", [3, 2], {}], (4, 2, 2), "TNC", None),
     (["ResidualCell", [["GRUCell", [2], {}]], {}], (2, 4, 2), "NTC", [3, 4]),
-    (["BidirectionalCell", [["LSTMCell", [3], {}], ["RNNCell", [2], {}]], {}], (2, 4, 2), "NTC", [3, 4]),
-    (["BidirectionalCell", [["GRUCell", [2], {}], ["GRUCell", [2], {}]], {}], (4, 2, 2), "TNC", None),
-    (["HybridSequentialRNNCell", [["LSTMCell", [3], {}], ["GRUCell", [3], {}]], {}], (2, 4, 2), "NTC", None),
+    (
+        ["BidirectionalCell", [["LSTMCell", [3], {}], ["RNNCell", [2], {}]], {}],
+        (2, 4, 2),
+        "NTC",
+        [3, 4],
+    ),
+    (
+        ["BidirectionalCell", [["GRUCell", [2], {}], ["GRUCell", [2], {}]], {}],
+        (4, 2, 2),
+        "TNC",
+        None,
+    ),
+    (
+        ["HybridSequentialRNNCell", [["LSTMCell", [3], {}], ["GRUCell", [3], {}]], {}],
+        (2, 4, 2),
+        "NTC",
+        None,
+    ),
     (["ZoneoutCell", [["RNNCell", [3], {}]], {}], (2, 4, 2), "NTC", None),
     (["VariationalDropoutCell", [["RNNCell", [3], {}]], {}], (2, 4, 2), "NTC", None),
     (["Conv1DRNNCell", [[2, 6], 3, 3, 3], {}], (2, 3, 2, 6), "NTC", None),
     (["Conv2DLSTMCell", IMAGE["conv"], IMAGE["pad"]], (1, 3, 2, 4, 5), "NTC", None),
-    (["Conv2DGRUCell", IMAGE["conv"], {"h2h_dilate": 2, "activation": "relu"}], (1, 3, 2, 4, 5), "NTC", None),
+    (
+        ["Conv2DGRUCell", IMAGE["conv"], {"h2h_dilate": 2, "activation": "relu"}],
+        (1, 3, 2, 4, 5),
+        "NTC",
+        None,
+    ),
     (["Conv3DRNNCell", [[1, 2, 3, 2], 2, 1, 3], {}], (1, 2, 1, 2, 3, 2), "NTC", None),
 ]
 ONE = {"lstm": ("LSTM", {"bidirectional": True}), "gru": ("GRU", {"num_layers": 2})}
@@ -84,7 +104,9 @@ def layer(name, args, kwargs):
     with autograd.record():
         out, last = net(x, states)
     out.backward(mx.np.array(fill(out.shape, 7)))
-    made.update(out=array(out), states=[array(s) for s in last], grad=array(x.grad), grads=array(p.grad()))
+    made.update(
+        out=array(out), states=[array(s) for s in last], grad=array(x.grad), grads=array(p.grad())
+    )
     return made
 
 
@@ -93,7 +115,7 @@ def cell(spec, shape, layout, lengths):
     made = {"cell": spec, "shape": shape, "layout": layout, "lengths": lengths}
     axis = layout.find("T")
     x = mx.np.array(fill(shape, 1))
-    first = mx.np.array(fill(shape[:axis] + shape[axis + 1:], 1))
+    first = mx.np.array(fill(shape[:axis] + shape[axis + 1 :], 1))
     net.infer_shape(0, first, False)
     if spec[0] == "HybridSequentialRNNCell":
         net[1].i2h_weight.shape = (9, 3)
@@ -107,10 +129,16 @@ def cell(spec, shape, layout, lengths):
     valid = None if lengths is None else mx.np.array(lengths, dtype="float32")
     x.attach_grad()
     with autograd.record():
-        out, states = net.unroll(shape[axis], x, layout=layout, merge_outputs=True, valid_length=valid)
+        out, states = net.unroll(
+            shape[axis], x, layout=layout, merge_outputs=True, valid_length=valid
+        )
     out.backward(mx.np.array(fill(out.shape, 7)))
-    made.update(out=array(out), states=[array(s) for s in states], grad=array(x.grad),
-                grads={name: array(p.grad()) for name, p in params.items()})
+    made.update(
+        out=array(out),
+        states=[array(s) for s in states],
+        grad=array(x.grad),
+        grads={name: array(p.grad()) for name, p in params.items()},
+    )
     return made
 
 
@@ -124,8 +152,15 @@ def old():
         for k, p in enumerate(params.values()):
             p.set_data(mx.nd.array(fill(p.shape, k)))
         x = mx.nd.array(fill((4, 2, 2), 1))
-        made.append({"layer": name, "kwargs": kwargs, "params": {k: list(p.shape) for k, p in params.items()},
-                     "attributes": sorted(net._reg_params), "out": array(net(x))})
+        made.append(
+            {
+                "layer": name,
+                "kwargs": kwargs,
+                "params": {k: list(p.shape) for k, p in params.items()},
+                "attributes": sorted(net._reg_params),
+                "out": array(net(x)),
+            }
+        )
     save("recurrent_mxnet1.json", made)
 
 
@@ -133,4 +168,7 @@ if __name__ == "__main__":
     if mx.__version__.startswith("1."):
         old()
     else:
-        save("recurrent.json", {"layers": [layer(*c) for c in LAYERS], "cells": [cell(*c) for c in CELLS]})
+        save(
+            "recurrent.json",
+            {"layers": [layer(*c) for c in LAYERS], "cells": [cell(*c) for c in CELLS]},
+        )

@@ -28,7 +28,14 @@ OF_ONE = {
     1: [("lbsgd", {}), ("lbsgd", MOMENTUM), ("ccsgd", MOMENTUM), ("lamb", {})],
     2: [("adamw", {}), ("lans", {}), ("adabelief", {})],
 }
-HALVES = [("sgd", {}), ("sgd", MOMENTUM), ("adam", {}), ("nag", MOMENTUM), ("adagrad", {"wd": 0}), ("rmsprop", {})]
+HALVES = [
+    ("sgd", {}),
+    ("sgd", MOMENTUM),
+    ("adam", {}),
+    ("nag", MOMENTUM),
+    ("adagrad", {"wd": 0}),
+    ("rmsprop", {}),
+]
 #: SGD of 1.9 may be told to be lazy, and is not; that of 2.0 refuses it.
 HALVES_OF_ONE = {1: [("sgd", {**MOMENTUM, **LAZY}), ("lbsgd", MOMENTUM)], 2: [("adam", LAZY)]}
 ROWS = [[0, 2, 5], [1, 2, 3], [4, 5]]
@@ -51,7 +58,10 @@ if __name__ == "__main__":
     if hasattr(mx, "npx"):
         mx.npx.reset_np()
     cases = [(*case, "float32") for case in OF_ALL + OF_ONE[of]]
-    cases += [(name, {**more, "multi_precision": True}, "float16") for name, more in HALVES + HALVES_OF_ONE[of]]
+    cases += [
+        (name, {**more, "multi_precision": True}, "float16")
+        for name, more in HALVES + HALVES_OF_ONE[of]
+    ]
     found = []
     for name, given, dtype in cases:
         options = {"learning_rate": 0.1, "wd": 0.01, **given}
@@ -59,7 +69,9 @@ if __name__ == "__main__":
             weight = updated(mx, name, options, stype, dtype)
             assert weight.stype == stype
             found.append([name, options, stype, dtype, weight.asnumpy().tolist()])
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "sparse_updates.json")
+    here = os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), "..", "data", "sparse_updates.json"
+    )
     with open(here) as file:
         kept = json.load(file)
     kept = kept if isinstance(kept, dict) else {}

@@ -42,7 +42,9 @@ class Cut1(gluon.HybridBlock):
         with self.name_scope():
             data = mx.sym.var("data")
             inner = net(data).get_internals()
-            outputs = [inner[net.prefix + name] for name in ("relu0_fwd_output", "batchnorm1_fwd_output")]
+            outputs = [
+                inner[net.prefix + name] for name in ("relu0_fwd_output", "batchnorm1_fwd_output")
+            ]
             self.f = gluon.SymbolBlock(outputs, data, params=net.collect_params())
             self.head = head()
 
@@ -55,9 +57,13 @@ class Cut2(gluon.HybridBlock):
     def __init__(self, path):
         super().__init__()
         inner = mx.sym.load(f"{path}-symbol.json").get_internals()
-        outputs = [inner[name].as_np_ndarray() for name in inner.list_outputs() if name.endswith("_output")]
+        outputs = [
+            inner[name].as_np_ndarray() for name in inner.list_outputs() if name.endswith("_output")
+        ]
         self.f = gluon.SymbolBlock([outputs[2], outputs[4]], mx.sym.var("data").as_np_ndarray())
-        self.f.load_parameters(f"{path}-0000.params", ignore_extra=True, cast_dtype=True, dtype_source="saved")
+        self.f.load_parameters(
+            f"{path}-0000.params", ignore_extra=True, cast_dtype=True, dtype_source="saved"
+        )
         self.head = head()
 
     def forward(self, x):

@@ -41,6 +41,8 @@ found = []
 for symbol, inputs in cases:
     made = symbol.eval(ctx=mx.cpu(), **{k: mx.nd.array(v) for k, v in inputs.items()})
     known = json.loads(symbol.tojson())
-    found.append({"symbol": known, "inputs": inputs, "outputs": [o.asnumpy().tolist() for o in made]})
+    found.append(
+        {"symbol": known, "inputs": inputs, "outputs": [o.asnumpy().tolist() for o in made]}
+    )
 json.dump(found, sys.stdout)
 print()

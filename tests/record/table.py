@@ -142,7 +142,9 @@ def isolated(cases):
                         try:
                             try:
                                 run(case)
-                            except AttributeError as e:  # so functions of NumPy say that they have no gradient
+                            except (
+                                AttributeError
+                            ) as e:  # so functions of NumPy say that they have no gradient
                                 if "'format'" not in str(e):
                                     raise
                                 case["no_grads"] = "ValueError"

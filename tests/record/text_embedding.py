@@ -21,7 +21,12 @@ VOCABULARIES = [
     {"unknown_token": "<none>", "reserved_tokens": ["<pad>", "x"]}, {"unknown_token": "d", "most_freq_count": 3},
     {"reserved_tokens": [], "min_freq": 2, "most_freq_count": 3}, {"reserved_tokens": ["d"], "most_freq_count": 1},
 ]  # fmt: skip
-WRONG = [{"min_freq": 0}, {"reserved_tokens": ["<unk>"]}, {"reserved_tokens": ["a", "a"]}, {"counter": {"a": 1}}]
+WRONG = [
+    {"min_freq": 0},
+    {"reserved_tokens": ["<unk>"]},
+    {"reserved_tokens": ["a", "a"]},
+    {"counter": {"a": 1}},
+]
 TEXTS = [
     ["a b  b\nc A\n", {}], ["a b  b\nc A\n", {"to_lower": True}], ["*a*b*\n*b*", {"token_delim": r"\*"}],
     ["a<td>b<sd>b", {"token_delim": "<td>", "seq_delim": "<sd>"}],
@@ -41,7 +46,9 @@ def table(embedding):
 
 def record(mx):
     text, array = mx.contrib.text, (mx.np.array if mx.util.is_np_array() else mx.nd.array)
-    found = {"counts": [sorted(text.utils.count_tokens_from_str(t, **more).items()) for t, more in TEXTS]}
+    found = {
+        "counts": [sorted(text.utils.count_tokens_from_str(t, **more).items()) for t, more in TEXTS]
+    }
     found["counts"].append(
         sorted(text.utils.count_tokens_from_str("a b", counter_to_update=Counter("ac")).items())
     )
@@ -51,9 +58,15 @@ def record(mx):
         for v in vocabularies
     ]
     v = vocabularies[0]
-    found["indices"] = [v.to_indices("d"), v.to_indices(["d", "nothing", "a"]), v.to_tokens(1), v.to_tokens([0, 2])]
+    found["indices"] = [
+        v.to_indices("d"),
+        v.to_indices(["d", "nothing", "a"]),
+        v.to_tokens(1),
+        v.to_tokens([0, 2]),
+    ]
     found["wrong"] = [
-        attempt(lambda more=more: text.vocab.Vocabulary(**{"counter": Counter("ab"), **more})) for more in WRONG
+        attempt(lambda more=more: text.vocab.Vocabulary(**{"counter": Counter("ab"), **more}))
+        for more in WRONG
     ]
     found["wrong"] += [attempt(lambda i=i: v.to_tokens(i)) for i in (99, [0, 99], "a", 1.5)]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -85,7 +98,12 @@ def record(mx):
         found["tables"].append(table(plain))
         found["wrong"] += [
             attempt(lambda t=t, v=v: plain.update_token_vectors(t, array(v)))
-            for t, v in [("none", [1, 2, 3]), ("a", [1, 2]), (["a", "b"], [1, 2, 3]), (["a"], [[1, 2, 3]] * 2)]
+            for t, v in [
+                ("none", [1, 2, 3]),
+                ("a", [1, 2]),
+                (["a", "b"], [1, 2, 3]),
+                (["a"], [[1, 2, 3]] * 2),
+            ]
         ]
         for content in ("a 1 2\nb\n", "a 1 2\nb 1 2 3\n", "a 1 x\n"):
             with open(os.path.join(folder, "wrong"), "w") as file:
@@ -100,7 +118,9 @@ def record(mx):
     names = text.embedding.get_pretrained_file_names()
     found["names"] = {kind: [len(each), each[0], each[-1]] for kind, each in names.items()}
     urls = [("GloVe", "glove.6B.50d.txt"), ("FastText", "wiki.zh_yue.vec")]
-    found["archives"] = [getattr(text.embedding, kind)._get_download_file_name(name) for kind, name in urls]
+    found["archives"] = [
+        getattr(text.embedding, kind)._get_download_file_name(name) for kind, name in urls
+    ]
     return found
 
 

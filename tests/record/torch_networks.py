@@ -22,7 +22,9 @@ def record():
     found = {}
     for network, size in SIZES.items():
         with torch.device("meta"):
-            module = getattr(torchvision.models, network)(**({"init_weights": False} if "inception" in network else {}))
+            module = getattr(torchvision.models, network)(
+                **({"init_weights": False} if "inception" in network else {})
+            )
         state = module.state_dict()
         found[network] = {"names": list(state), "shapes": [list(a.shape) for a in state.values()]}
         if size:
@@ -32,10 +34,17 @@ def record():
             image = np.random.RandomState(1).standard_normal((1, 3, size, size)).astype("float32")
             with torch.no_grad():
                 out = module(torch.from_numpy(image)).numpy()
-            found[network] |= {"size": size, "output": [float(v) for v in out[0, :8]], "largest": float(abs(out).max())}
+            found[network] |= {
+                "size": size,
+                "output": [float(v) for v in out[0, :8]],
+                "largest": float(abs(out).max()),
+            }
     return found
 
 
 if __name__ == "__main__":
-    rows = [f" {json.dumps(name)}: {json.dumps(each, separators=(',', ':'))}" for name, each in record().items()]
+    rows = [
+        f" {json.dumps(name)}: {json.dumps(each, separators=(',', ':'))}"
+        for name, each in record().items()
+    ]
     print("{\n" + ",\n".join(rows) + "\n}")

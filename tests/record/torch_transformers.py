@@ -11,14 +11,25 @@ import torch
 from torchvision.models import VisionTransformer
 from transformers import BertConfig, BertModel, ViTConfig, ViTForImageClassification
 
-SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+SIZES = {
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+}
 
 
 def networks():
-    yield "hugging_face_vit", ViTForImageClassification(ViTConfig(**SIZES, image_size=8, patch_size=4, num_labels=3))
+    yield (
+        "hugging_face_vit",
+        ViTForImageClassification(ViTConfig(**SIZES, image_size=8, patch_size=4, num_labels=3)),
+    )
     yield "torchvision_vit", VisionTransformer(8, 4, 2, 2, 8, 12, num_classes=3)
     yield "timm_vit", timm.models.VisionTransformer(8, 4, 3, 3, "token", 8, 2, 2, 1.5)
-    yield "hugging_face_bert", BertModel(BertConfig(**SIZES, vocab_size=20, max_position_embeddings=6))
+    yield (
+        "hugging_face_bert",
+        BertModel(BertConfig(**SIZES, vocab_size=20, max_position_embeddings=6)),
+    )
 
 
 def main(path):
@@ -36,7 +47,10 @@ def main(path):
             if name.endswith("bert"):
                 mask = (torch.arange(5)[None] < lengths[:, None]).long()
                 out = net(words, attention_mask=mask, token_type_ids=kinds)
-                found[f"{name}:tokens"], found[f"{name}:text"] = out.last_hidden_state, out.pooler_output
+                found[f"{name}:tokens"], found[f"{name}:text"] = (
+                    out.last_hidden_state,
+                    out.pooler_output,
+                )
             else:
                 out = net(pictures)
                 found[f"{name}:scores"] = getattr(out, "logits", out)

@@ -26,10 +26,18 @@ CASES = [
     ("sgd", {"momentum": 0.5}, ("FactorScheduler", {"step": 2, "factor": 0.5}), {}),
     ("nag", {"learning_rate": 0.2, "momentum": 0.9}, None, {}),
     ("adam", {"learning_rate": 0.05}, None, {}),
-    ("adam", {"learning_rate": 0.05, "wd": 0.1}, None,
-     {"0.bias": {"lr_mult": 0.0, "wd_mult": 0.0}, "1.weight": {"lr_mult": 0.5}}),
-    ("adam", {"clip_gradient": 0.1},
-     ("CosineScheduler", {"max_update": 8, "base_lr": 0.1, "warmup_steps": 2}), {}),
+    (
+        "adam",
+        {"learning_rate": 0.05, "wd": 0.1},
+        None,
+        {"0.bias": {"lr_mult": 0.0, "wd_mult": 0.0}, "1.weight": {"lr_mult": 0.5}},
+    ),
+    (
+        "adam",
+        {"clip_gradient": 0.1},
+        ("CosineScheduler", {"max_update": 8, "base_lr": 0.1, "warmup_steps": 2}),
+        {},
+    ),
     ("rmsprop", {"learning_rate": 0.02}, None, {}),
     ("adagrad", {"learning_rate": 0.1}, None, {}),
 ]
@@ -58,11 +66,23 @@ def case(optimizer, kwargs, schedule, mults):
         loss.backward()
         trainer.step(len(X))
         losses.append(float(loss.mean().item()))
-    return {"optimizer": optimizer, "kwargs": kwargs, "schedule": schedule, "mults": mults,
-            "losses": losses, "end": {k: array(p.data()) for k, p in params.items()}}
+    return {
+        "optimizer": optimizer,
+        "kwargs": kwargs,
+        "schedule": schedule,
+        "mults": mults,
+        "losses": losses,
+        "end": {k: array(p.data()) for k, p in params.items()},
+    }
 
 
 if __name__ == "__main__":
-    save("trainer.json", {
-        "x": array(X), "y": array(Y), "start": {k: array(v) for k, v in START.items()},
-        "cases": [case(*c) for c in CASES]})
+    save(
+        "trainer.json",
+        {
+            "x": array(X),
+            "y": array(Y),
+            "start": {k: array(v) for k, v in START.items()},
+            "cases": [case(*c) for c in CASES],
+        },
+    )

@@ -11,7 +11,12 @@ from mxjax.gluon import nn
 
 def network(device):
     net = nn.HybridSequential()
-    net.add(*(nn.Dense(units, in_units=wide, use_bias=False) for units, wide in ((4, 8), (64, 4), (4, 64))))
+    net.add(
+        *(
+            nn.Dense(units, in_units=wide, use_bias=False)
+            for units, wide in ((4, 8), (64, 4), (4, 64))
+        )
+    )
     net.initialize(mx.init.Constant(0.1), device=device)
     net.hybridize()
     return net
@@ -27,7 +32,7 @@ def one_step(net, trainer, batches):
 
 def order(text):
     """The products and sums over devices of a program, as they follow each other."""
-    body = text[text.index("ENTRY"):]
+    body = text[text.index("ENTRY") :]
     return re.findall(r"= \S.*? (all-reduce|dot)\(", body)
 
 
@@ -46,10 +51,10 @@ def test_gradients_are_summed_where_they_are_ready_or_all_at_the_end(programs):
 
     together, apart = step(0), step(1)
     assert together.count("all-reduce") == 1
-    assert "dot" not in together[together.index("all-reduce"):]  # behind the backward pass
+    assert "dot" not in together[together.index("all-reduce") :]  # behind the backward pass
     assert apart.count("all-reduce") >= 3  # one for each weight
     first = apart.index("all-reduce")
-    assert "dot" in apart[first:] and "all-reduce" in apart[first + 1:]
+    assert "dot" in apart[first:] and "all-reduce" in apart[first + 1 :]
 
 
 def test_what_overlaps_is_told_to_xla_gpu():
@@ -66,7 +71,11 @@ def test_what_overlaps_is_told_to_xla_gpu():
         return merged
 
     name = "xla_gpu_enable_latency_hiding_scheduler"
-    assert name not in told() and told(hcom_parallel=1)[name] is True and told(hcom_parallel=0)[name] is False
+    assert (
+        name not in told()
+        and told(hcom_parallel=1)[name] is True
+        and told(hcom_parallel=0)[name] is False
+    )
     assert told(hcom_parallel=0)["xla_gpu_all_reduce_combine_threshold_bytes"] == 1 << 40
     assert told(is_tailing_optimization=1)[name] is True
 
@@ -103,7 +112,11 @@ def test_the_last_gradients_are_summed_while_others_are_used():
         seen = Order()
         with mx.config.scope(is_tailing_optimization=tail):
             trainer = mx.gluon.Trainer(
-                net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore="device", update_on_kvstore=False
+                net.collect_params(),
+                "sgd",
+                {"learning_rate": 0.1},
+                kvstore="device",
+                update_on_kvstore=False,
             )
             batches = [mx.np.array(batch + k, device=d) for k, d in enumerate(devices)]
             one_step(net, trainer, batches)

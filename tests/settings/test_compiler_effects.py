@@ -15,7 +15,9 @@ from mxjax.settings.rows import OPTIONS
 pytestmark = pytest.mark.programs
 
 EMITTERS = pytest.mark.skipif(
-    not knows("cpu", "xla_cpu_use_fusion_emitters", True), reason="this XLA has one emitter of fused loops left")
+    not knows("cpu", "xla_cpu_use_fusion_emitters", True),
+    reason="this XLA has one emitter of fused loops left",
+)
 
 
 def chain():
@@ -107,20 +109,42 @@ def test_temp_workspaces_choose_the_order_of_work(programs):
     ("given", "platform", "told"),
     [
         ({"MXNET_CUDNN_AUTOTUNE_DEFAULT": 0}, "gpu", {"xla_gpu_autotune_level": 0}),
-        ({"MXNET_CUDNN_AUTOTUNE_DEFAULT": 2}, "gpu",
-         {"xla_gpu_autotune_level": 4, "xla_gpu_exhaustive_tiling_search": True}),
-        ({"MEGENGINE_EXECUTION_STRATEGY": "PROFILE_REPRODUCIBLE"}, "gpu",
-         {"xla_gpu_autotune_level": 4, "xla_gpu_deterministic_ops": True}),
+        (
+            {"MXNET_CUDNN_AUTOTUNE_DEFAULT": 2},
+            "gpu",
+            {"xla_gpu_autotune_level": 4, "xla_gpu_exhaustive_tiling_search": True},
+        ),
+        (
+            {"MEGENGINE_EXECUTION_STRATEGY": "PROFILE_REPRODUCIBLE"},
+            "gpu",
+            {"xla_gpu_autotune_level": 4, "xla_gpu_deterministic_ops": True},
+        ),
         ({"MEGENGINE_EXECUTION_STRATEGY": "heuristic"}, "gpu", {"xla_gpu_autotune_level": 0}),
         ({"MXNET_GPU_WORKER_NTHREADS": 3}, "gpu", {"xla_gpu_executable_num_compute_streams": 3}),
-        ({"stream_max_parallel_num": "DNN_VM_AICPU:10,AIcoreEngine:5"}, "gpu",
-         {"xla_gpu_executable_num_compute_streams": 5}),
-        ({"MXNET_ENFORCE_DETERMINISM": 1}, "gpu",
-         {"xla_gpu_deterministic_ops": True, "xla_gpu_exclude_nondeterministic_ops": True}),
+        (
+            {"stream_max_parallel_num": "DNN_VM_AICPU:10,AIcoreEngine:5"},
+            "gpu",
+            {"xla_gpu_executable_num_compute_streams": 5},
+        ),
+        (
+            {"MXNET_ENFORCE_DETERMINISM": 1},
+            "gpu",
+            {"xla_gpu_deterministic_ops": True, "xla_gpu_exclude_nondeterministic_ops": True},
+        ),
         ({"CUDA_BIN_PATH": os.sep}, "gpu", {"xla_gpu_cuda_data_dir": os.sep}),
         ({"MGB_JIT_BACKEND": "NVRTC"}, "gpu", {"xla_gpu_enable_triton_gemm": False}),
-        pytest.param({"MGB_JIT_BACKEND": "HALIDE"}, "cpu", {"xla_cpu_use_fusion_emitters": False}, marks=EMITTERS),
-        pytest.param({"MGB_JIT_BACKEND": "MLIR"}, "cpu", {"xla_cpu_use_fusion_emitters": True}, marks=EMITTERS),
+        pytest.param(
+            {"MGB_JIT_BACKEND": "HALIDE"},
+            "cpu",
+            {"xla_cpu_use_fusion_emitters": False},
+            marks=EMITTERS,
+        ),
+        pytest.param(
+            {"MGB_JIT_BACKEND": "MLIR"},
+            "cpu",
+            {"xla_cpu_use_fusion_emitters": True},
+            marks=EMITTERS,
+        ),
         ({"MXNET_USE_OPERATOR_TUNING": "0"}, "cpu", {"xla_cpu_multi_thread_eigen": False}),
         ({"op_select_implmode": "high_performance"}, "cpu", {"xla_cpu_enable_fast_math": True}),
     ],
@@ -163,14 +187,17 @@ def test_what_is_for_a_gpu_says_once_that_it_does_nothing_here(caplog):
     chain()
     assert [r.getMessage() for r in caplog.records] == [
         "memory.fraction=0.9 does nothing on cpu: it is for gpu",
-        "memory.preallocate=False does nothing on cpu: it is for gpu"]
+        "memory.preallocate=False does nothing on cpu: it is for gpu",
+    ]
 
 
 def test_an_option_that_this_xla_lacks_is_left_out_and_said_once(monkeypatch, caplog):
     from mxjax import engine
 
     row = next(row for row in engine._COMPILED if row.name == "compiler.cpu_parallel")
-    other = row._replace(compiler=lambda on, platform: {} if on else {"xla_cpu_option_of_yesterday": 1})
+    other = row._replace(
+        compiler=lambda on, platform: {} if on else {"xla_cpu_option_of_yesterday": 1}
+    )
     monkeypatch.setattr(engine, "_COMPILED", [other])
     engine._told.clear()
     with mx.config.scope(compiler_cpu_parallel=False):
@@ -178,12 +205,15 @@ def test_an_option_that_this_xla_lacks_is_left_out_and_said_once(monkeypatch, ca
         chain()
     assert [r.getMessage() for r in caplog.records] == [
         "compiler.cpu_parallel=False: this XLA has no option xla_cpu_option_of_yesterday any more, so it does "
-        "nothing"]
+        "nothing"
+    ]
 
 
 @pytest.mark.observes
 def test_a_cuda_folder_that_is_not_there_is_an_error_everywhere():
-    with pytest.raises(SettingError, match="CUDA_BIN_PATH='/nowhere/bin': expected a path to something"):
+    with pytest.raises(
+        SettingError, match="CUDA_BIN_PATH='/nowhere/bin': expected a path to something"
+    ):
         mx.config.set(CUDA_BIN_PATH="/nowhere/bin")
 
 

@@ -30,8 +30,13 @@ def test_a_batch_stays_within_the_budget_of_shared_memory(capfd):
             parcel = pack_for_parent(batch, folder)
             assert parcel.path is None and not capfd.readouterr().out
         np.testing.assert_array_equal(unpack(parcel, remove=False)[0].asnumpy(), batch[0])
-        with mx.config.scope(MGE_PLASMA_MEMORY="100KB"), pytest.raises(
-                MXNetMemoryError, match=r"160000 bytes .*data.shm_bytes \(MGE_PLASMA_MEMORY\) allows, 102400"):
+        with (
+            mx.config.scope(MGE_PLASMA_MEMORY="100KB"),
+            pytest.raises(
+                MXNetMemoryError,
+                match=r"160000 bytes .*data.shm_bytes \(MGE_PLASMA_MEMORY\) allows, 102400",
+            ),
+        ):
             pack_for_parent(batch, folder)
     finally:
         for name in os.listdir(folder):
@@ -93,8 +98,10 @@ class Environment(Dataset):
         return 2
 
     def __getitem__(self, idx):
-        return {name: os.environ.get(name) for name in ("OPENCV_FOR_THREADS_NUM", "OMP_NUM_THREADS",
-                                                        "MXJAX_DATA_SHM_BYTES")}
+        return {
+            name: os.environ.get(name)
+            for name in ("OPENCV_FOR_THREADS_NUM", "OMP_NUM_THREADS", "MXJAX_DATA_SHM_BYTES")
+        }
 
 
 @pytest.mark.observes
@@ -107,9 +114,15 @@ def test_opencv_has_so_many_threads_in_a_worker(given, threads):
 @pytest.mark.observes
 def test_workers_get_what_the_settings_say():
     pytest.importorskip("loky", reason="worker processes need loky, of the extra 'data'")
-    with mx.config.scope(MXNET_MP_OPENCV_NUM_THREADS=3, MXNET_MP_WORKER_NTHREADS=2, MGE_PLASMA_MEMORY=5000):
+    with mx.config.scope(
+        MXNET_MP_OPENCV_NUM_THREADS=3, MXNET_MP_WORKER_NTHREADS=2, MGE_PLASMA_MEMORY=5000
+    ):
         [batch] = DataLoader(Environment(), 2, num_workers=1, batchify_fn=list)
-    assert batch[0] == {"OPENCV_FOR_THREADS_NUM": "3", "OMP_NUM_THREADS": "2", "MXJAX_DATA_SHM_BYTES": "5000"}
+    assert batch[0] == {
+        "OPENCV_FOR_THREADS_NUM": "3",
+        "OMP_NUM_THREADS": "2",
+        "MXJAX_DATA_SHM_BYTES": "5000",
+    }
 
 
 @pytest.mark.observes
@@ -140,9 +153,13 @@ def test_without_preprocessing_ahead_batches_are_made_when_they_are_asked_for():
 
 
 def batch_of_many():
-    return ArrayDataset(np.arange(24, dtype=np.float32).reshape(4, 6), np.arange(4, dtype=np.int32),
-                        np.array([True, False, True, True]), np.arange(4) * 0.5,
-                        np.arange(4 * 5000, dtype=np.float32).reshape(4, 5000))
+    return ArrayDataset(
+        np.arange(24, dtype=np.float32).reshape(4, 6),
+        np.arange(4, dtype=np.int32),
+        np.array([True, False, True, True]),
+        np.arange(4) * 0.5,
+        np.arange(4 * 5000, dtype=np.float32).reshape(4, 5000),
+    )
 
 
 @pytest.mark.observes
@@ -152,7 +169,9 @@ def test_small_arrays_of_a_batch_are_one_copy(monkeypatch, given):
 
     copies = []
     put = handle.quick_put
-    monkeypatch.setattr(handle, "quick_put", lambda array, device: copies.append(array.nbytes) or put(array, device))
+    monkeypatch.setattr(
+        handle, "quick_put", lambda array, device: copies.append(array.nbytes) or put(array, device)
+    )
 
     def batch(threshold):
         with mx.config.scope(input_fusion_size=threshold):
@@ -205,17 +224,24 @@ def test_one_process_loads_for_all(monkeypatch, tmp_path):
         try:
             with mx.config.scope(local_rank_id=rank, local_device_list="0,1,2"):
                 loader = DataLoader(Guarded("rank0"), 3, last_batch="discard", timeout=60)
-                found[rank] = [[a.asnumpy().tolist() for a in batch] for _ in range(2) for batch in loader]
+                found[rank] = [
+                    [a.asnumpy().tolist() for a in batch] for _ in range(2) for batch in loader
+                ]
         except Exception as error:
             errors.append(error)
 
-    with pytest.raises(MXNetError, match="mxjax.launch"), mx.config.scope(local_rank_id=0, local_device_list="0,1"):
+    with (
+        pytest.raises(MXNetError, match="mxjax.launch"),
+        mx.config.scope(local_rank_id=0, local_device_list="0,1"),
+    ):
         DataLoader(Guarded("rank0"), 3)
     monkeypatch.setenv("DMLC_JOB_TOKEN", "a job")
     with pytest.raises(MXNetValueError, match="must name this process"):
         with mx.config.scope(local_rank_id=5, local_device_list="0,1"):
             DataLoader(Guarded("rank0"), 3)
-    threads = [threading.Thread(target=process, args=(rank,), name=f"rank{rank}") for rank in range(3)]
+    threads = [
+        threading.Thread(target=process, args=(rank,), name=f"rank{rank}") for rank in range(3)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -239,7 +265,12 @@ def test_batches_are_cut_between_the_devices_listed():
     shards = {s.device: np.asarray(s.data) for s in batch.jax.addressable_shards}
     assert set(shards) == {here[2], here[0]}
     np.testing.assert_array_equal(shards[here[2]], [[0, 1], [2, 3]])
-    with mx.config.scope(local_device_list="99"), pytest.raises(ValueError, match="has the devices 0 to"):
+    with (
+        mx.config.scope(local_device_list="99"),
+        pytest.raises(ValueError, match="has the devices 0 to"),
+    ):
         DataLoader(ArrayDataset(np.ones((4, 2))), 4)
-    with pytest.raises(mx.config.SettingError, match="local_device_list='0,0': expected different numbers"):
+    with pytest.raises(
+        mx.config.SettingError, match="local_device_list='0,0': expected different numbers"
+    ):
         mx.config.set(local_device_list="0,0")

@@ -43,8 +43,14 @@ def test_a_dump_holds_the_chosen_steps_layers_and_arrays(tmp_path):
     entries = load(tmp_path / "a")
     assert {re.sub(r".*/", "", e.place) for e in entries} >= {"FullyConnected"}
     assert all("dense1" in e.place for e in entries)
-    first = {e.array: e.data for e in entries if e.place.endswith("dense1/FullyConnected") and e.step == 0}
-    np.testing.assert_allclose(first["in0"] @ first["in1"].T + first["in2"], first["out0"], rtol=1e-5)
+    first = {
+        e.array: e.data
+        for e in entries
+        if e.place.endswith("dense1/FullyConnected") and e.step == 0
+    }
+    np.testing.assert_allclose(
+        first["in0"] @ first["in1"].T + first["in2"], first["out0"], rtol=1e-5
+    )
 
 
 @pytest.mark.observes
@@ -64,8 +70,11 @@ def test_imperative_and_hybridized_agree_and_another_input_is_found(tmp_path, ca
     assert "arrays agree" in capsys.readouterr().out
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "c")]) == 1
     out = capsys.readouterr().out
-    assert re.search(r"step 0: hybridsequential/dense0/FullyConnected \[out0\]: absolute error 0\.0\d+, "
-                     r"relative 0\.0\d+, largest at \(1, 0\)", out), out
+    assert re.search(
+        r"step 0: hybridsequential/dense0/FullyConnected \[out0\]: absolute error 0\.0\d+, "
+        r"relative 0\.0\d+, largest at \(1, 0\)",
+        out,
+    ), out
 
 
 def test_bfloat16_differs_by_its_rounding(tmp_path):
@@ -95,8 +104,12 @@ def test_what_is_no_dump_is_refused(tmp_path, capsys):
     assert "holds no dump" in capsys.readouterr().err
     folder = tmp_path / "step000000"
     folder.mkdir()
-    for write in (lambda file: np.save(file, np.ones(3)), lambda file: np.savez(file, x=np.ones(3)),
-                  lambda file: np.savez(file, x=np.array([{}])), lambda file: file.write(b"PK\3\4")):
+    for write in (
+        lambda file: np.save(file, np.ones(3)),
+        lambda file: np.savez(file, x=np.ones(3)),
+        lambda file: np.savez(file, x=np.array([{}])),
+        lambda file: file.write(b"PK\3\4"),
+    ):
         with open(folder / "x.npz", "wb") as file:
             write(file)
         assert main(["compare", str(tmp_path), str(tmp_path)]) == 2
@@ -148,7 +161,11 @@ def test_a_watched_operator_is_logged_and_no_other(caplog):
         (mx.np.sin(x) + mx.np.exp(x)).asnumpy()
         mx.waitall()
     assert len(caplog.records) == 1
-    assert caplog.records[0].getMessage().startswith("exp[0] shape=[2] dtype=float32 nan=0 inf=0 min=1.0 max=2.718")
+    assert (
+        caplog.records[0]
+        .getMessage()
+        .startswith("exp[0] shape=[2] dtype=float32 nan=0 inf=0 min=1.0 max=2.718")
+    )
 
 
 @pytest.mark.observes
@@ -171,7 +188,9 @@ def test_collectives_tell_kind_bytes_and_devices():
     from mxjax.effects.logs import collectives
 
     mesh = Mesh(np.array(jax.devices()[:4]), ("x",))
-    given = jax.ShapeDtypeStruct((4, 8), np.float32, sharding=NamedSharding(mesh, PartitionSpec("x")))
+    given = jax.ShapeDtypeStruct(
+        (4, 8), np.float32, sharding=NamedSharding(mesh, PartitionSpec("x"))
+    )
     everywhere = NamedSharding(mesh, PartitionSpec())
     heard = []
 
@@ -184,8 +203,14 @@ def test_collectives_tell_kind_bytes_and_devices():
     try:
         with mx.config.scope(MGE_MM_OPR_DEBUG=1):
             compiled, _ = compile_function(
-                lambda x: x.sum(0), [given], donate=(), device=everywhere, out_shardings=everywhere,
-                name="reduction", reason="a test")
+                lambda x: x.sum(0),
+                [given],
+                donate=(),
+                device=everywhere,
+                out_shardings=everywhere,
+                name="reduction",
+                reason="a test",
+            )
     finally:
         logging.getLogger("mxjax").removeHandler(ear)
     assert collectives(compiled.as_text())[0][:2] == ("all-reduce", 32)
@@ -199,7 +224,9 @@ def test_kernels_are_printed_as_onednn_prints_them(capsys):
         net.initialize()
         net(mx.np.ones((4, 3))).asnumpy()
         (mx.np.ones(3) + 2.5).asnumpy()
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("dnnl_verbose")]
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("dnnl_verbose")
+    ]
     assert len(lines) == 1 and ",FullyConnected,dense" in lines[0] and ",4x2," in lines[0]
     x, y = mx.np.ones((3, 7)), mx.np.ones((7, 3))
     mx.waitall()
@@ -213,8 +240,11 @@ def test_kernels_are_printed_as_onednn_prints_them(capsys):
 def test_what_was_rounded_is_dumped_as_it_came(tmp_path):
     def names(folder, **given):
         x = mx.np.array([[1 + 2.0**-12, 0.5]])
-        with mx.config.scope(dump_config={"enable_dump": 1, "dump_path": str(folder)}, precision_amp="mixed_float16",
-                             **given):
+        with mx.config.scope(
+            dump_config={"enable_dump": 1, "dump_path": str(folder)},
+            precision_amp="mixed_float16",
+            **given,
+        ):
             (mx.np.dot(x, x.T) + mx.np.exp(x)).asnumpy()
         return sorted(p.name.split("_", 1)[1] for p in folder.rglob("*.npz"))
 
@@ -251,7 +281,10 @@ def test_dense_arrays_in_sparse_ones_places_are_told_once(monkeypatch, caplog):
         assert mx.nd.sin(kept).stype == "row_sparse"
         assert mx.nd.cos(kept).stype == "default"
     assert told() == [
-        *(f"storage fallback: {what} was given the storage type csr and" for what in ("dot", "array")),
+        *(
+            f"storage fallback: {what} was given the storage type csr and"
+            for what in ("dot", "array")
+        ),
         "storage fallback: operator = cos, input storage types = [row_sparse], output storage types = [default], "
         "params = {}: it has no sparse implementation for these",
     ]

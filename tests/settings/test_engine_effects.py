@@ -113,7 +113,10 @@ class SlowProp(mx.operator.CustomOpProp):
 def test_without_host_fallback_a_custom_operator_is_an_error_that_names_it():
     x = mx.nd.ones(2)
     assert mx.nd.Custom(x, op_type="settings_slow").asnumpy().tolist() == [1, 1]
-    with mx.config.scope(mix_compile_mode=0), pytest.raises(MXNetNotImplementedError, match="settings_slow"):
+    with (
+        mx.config.scope(mix_compile_mode=0),
+        pytest.raises(MXNetNotImplementedError, match="settings_slow"),
+    ):
         mx.nd.Custom(x, op_type="settings_slow")
 
 
@@ -148,14 +151,20 @@ def test_caught_errors_wait_for_the_reader_others_do_not():
 @pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "at_once"),
-    [({"MXNET_ENGINE_TYPE": "NaiveEngine"}, True), ({"MEGENGINE_INTERP_ASYNC_LEVEL": 0}, True),
-     ({"MXNET_ENGINE_TYPE": "ThreadedEngine"}, False), ({"MEGENGINE_INTERP_ASYNC_LEVEL": 1}, False),
-     ({"MEGENGINE_INTERP_ASYNC_LEVEL": 2}, False)],
+    [
+        ({"MXNET_ENGINE_TYPE": "NaiveEngine"}, True),
+        ({"MEGENGINE_INTERP_ASYNC_LEVEL": 0}, True),
+        ({"MXNET_ENGINE_TYPE": "ThreadedEngine"}, False),
+        ({"MEGENGINE_INTERP_ASYNC_LEVEL": 1}, False),
+        ({"MEGENGINE_INTERP_ASYNC_LEVEL": 2}, False),
+    ],
 )
 def test_errors_and_results_come_at_the_call_or_when_they_are_asked_for(given, at_once):
     def shown():
         y = mx.np.exp(x)
-        return y._value().seg is None and y.jax.is_ready() if at_once else y._value().seg is not None
+        return (
+            y._value().seg is None and y.jax.is_ready() if at_once else y._value().seg is not None
+        )
 
     x = mx.np.ones(2)
     mx.waitall()
@@ -179,7 +188,10 @@ def test_the_same_training_twice_gives_the_same_bits():
         net.initialize(device=devices)
         net.hybridize()
         trainer = mx.gluon.Trainer(net.collect_params(), "sgd", kvstore="device")
-        xs = [mx.np.array(np.linspace(k, 1, 6).reshape(2, 3), device=device) for k, device in enumerate(devices)]
+        xs = [
+            mx.np.array(np.linspace(k, 1, 6).reshape(2, 3), device=device)
+            for k, device in enumerate(devices)
+        ]
         with mx.autograd.record():
             losses = [(net(x) ** 2).sum() for x in xs]
         mx.autograd.backward(losses)
@@ -244,13 +256,19 @@ def test_the_default_device_is_the_one_that_is_named(given, device):
 def test_the_session_is_stronger_than_the_environment_and_a_missing_device_says_so():
     both = mx.config.RunConfig(session_device_id=1, ASCEND_DEVICE_ID=0)
     assert both.engine_device == "xpu1"
-    with mx.config.scope(MGE_DEFAULT_DEVICE="gpu99"), pytest.raises(MXNetValueError, match="no device gpu.99"):
+    with (
+        mx.config.scope(MGE_DEFAULT_DEVICE="gpu99"),
+        pytest.raises(MXNetValueError, match="no device gpu.99"),
+    ):
         mx.np.ones(2).asnumpy()
 
 
 @pytest.mark.observes
 def test_a_process_that_infers_records_nothing():
-    with mx.config.scope(graph_run_mode=0), pytest.raises(MXNetError, match="engine.run_mode is 'infer'"):
+    with (
+        mx.config.scope(graph_run_mode=0),
+        pytest.raises(MXNetError, match="engine.run_mode is 'infer'"),
+    ):
         mx.autograd.record()
     with mx.autograd.record():
         pass
@@ -308,13 +326,17 @@ def hybrid(*layers):
 
 
 @pytest.mark.observes
-@pytest.mark.parametrize("given", [{"MEGENGINE_INPUT_NODE_USE_STATIC_SHAPE": 1}, {"dynamic_input": 0}])
+@pytest.mark.parametrize(
+    "given", [{"MEGENGINE_INPUT_NODE_USE_STATIC_SHAPE": 1}, {"dynamic_input": 0}]
+)
 def test_static_shapes_refuse_another_shape(given):
     net = hybrid(nn.Dense(2))
     with mx.config.scope(given):
         net(mx.np.ones((4, 3)))
         net(mx.np.ones((4, 3)))
-        with pytest.raises(MXNetValueError, match=r"shapes \[\(5, 3\)\], and has been with \[\(4, 3\)\]"):
+        with pytest.raises(
+            MXNetValueError, match=r"shapes \[\(5, 3\)\], and has been with \[\(4, 3\)\]"
+        ):
             net(mx.np.ones((5, 3)))
     net(mx.np.ones((5, 3)))
 
@@ -332,7 +354,8 @@ def test_shape_ranges_name_the_range():
 
 @pytest.mark.observes
 @pytest.mark.parametrize(
-    "given", [{"compile_dynamic_mode": 1}, {"dynamic_graph_execute_mode": "dynamic_execute"}])
+    "given", [{"compile_dynamic_mode": 1}, {"dynamic_graph_execute_mode": "dynamic_execute"}]
+)
 def test_buckets_serve_many_lengths_by_few_programs(given):
     net = hybrid(nn.Dense(3, in_units=2), nn.Dense(2, in_units=3))
     xs = [mx.np.array(np.random.uniform(size=(n, 2))) for n in (5, 6, 8, 3)]
@@ -340,7 +363,9 @@ def test_buckets_serve_many_lengths_by_few_programs(given):
     graphs = len(net._graphs)
     with mx.config.scope(given):
         fresh = hybrid(nn.Dense(3, in_units=2), nn.Dense(2, in_units=3))
-        for mine, other in zip(fresh.collect_params().values(), net.collect_params().values(), strict=True):
+        for mine, other in zip(
+            fresh.collect_params().values(), net.collect_params().values(), strict=True
+        ):
             mine.set_data(other.data())
         for x, y in zip(xs, exact, strict=True):
             np.testing.assert_allclose(fresh(x).asnumpy(), y, rtol=1e-5)
@@ -357,7 +382,9 @@ def test_blocks_whose_rows_depend_on_each_other_run_exactly():
     x = np.random.uniform(size=(3, 2)).astype("float32")
     with mx.config.scope(compile_dynamic_mode=1):
         for _ in range(2):
-            np.testing.assert_allclose(net(mx.np.array(x)).asnumpy(), x - x.mean(0), rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(
+                net(mx.np.array(x)).asnumpy(), x - x.mean(0), rtol=1e-4, atol=1e-6
+            )
     assert net._buckets.mixes
 
 
@@ -427,7 +454,9 @@ def test_cold_code_runs_before_it_is_compiled(tier, compiled, interpreted):
         x = mx.np.array([[1.0, 2.0], [3.0, 4.0]])
         before = mx.engine.stats()
         for _ in range(1000):
-            np.testing.assert_allclose((mx.np.tanh(x) + 1).asnumpy(), np.tanh([[1, 2], [3, 4]]) + 1, rtol=1e-6)
+            np.testing.assert_allclose(
+                (mx.np.tanh(x) + 1).asnumpy(), np.tanh([[1, 2], [3, 4]]) + 1, rtol=1e-6
+            )
         found = {name: n - before[name] for name, n in mx.engine.stats().items()}
     assert found["compiled"] == compiled
     assert 0 < found["interpreted"] <= interpreted or found["interpreted"] == interpreted

@@ -72,11 +72,15 @@ def test_examples_of_npurunconfig_are_taken(given, tmp_path):
 
 def test_customize_dtypes_counts_but_for_its_integers(tmp_path):
     first, second = [e for e in ASCEND if "customize_dtypes" in e]
-    with pytest.warns(UserWarning, match="Relu: int8 changes nothing, float16 counts.*contrib.quantization"):
+    with pytest.warns(
+        UserWarning, match="Relu: int8 changes nothing, float16 counts.*contrib.quantization"
+    ):
         run = RunConfig(**written(first, tmp_path))
     assert {k: v[0] for k, v in run["precision.op_dtypes"].items()} == {
         "Relu": "float16", "resnet_v1_50/block1/unit_3/bottleneck_v1/Relu": "float16"}  # fmt: skip
-    with pytest.warns(UserWarning, match="MatMul: int8 changes nothing: operators compute in floats"):
+    with pytest.warns(
+        UserWarning, match="MatMul: int8 changes nothing: operators compute in floats"
+    ):
         run = RunConfig(**written(second, tmp_path))
     assert dict(run["precision.op_dtypes"]) == {"Conv2D": ("float32",)}
     (tmp_path / "more.cfg").write_text("OpType::MatMul:InputDtype:float12,OutputDtype:float12\n")
@@ -86,7 +90,9 @@ def test_customize_dtypes_counts_but_for_its_integers(tmp_path):
 
 @pytest.mark.observes("customize_dtypes")
 def test_customize_dtypes_computes_in_what_it_says(tmp_path):
-    (tmp_path / "dtypes.cfg").write_text("OpType::MatMul:InputDtype:float16,int8,OutputDtype:float16\n")
+    (tmp_path / "dtypes.cfg").write_text(
+        "OpType::MatMul:InputDtype:float16,int8,OutputDtype:float16\n"
+    )
     x = mx.np.array(np.full((1, 2), 1 + 2.0**-12, "float32"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -138,7 +144,9 @@ def test_ranges_with_names_hold_for_a_block():
     net.hybridize()
     with mx.config.scope(dynamic_inputs_shape_range="getnext:[2~4,-1];data:[3]"):
         assert net(mx.np.ones((2, 5)), mx.np.ones(3)).item() == 13
-        with pytest.raises(ValueError, match=r"shape \(5,\), and compiler.shape_ranges allows \[3\]"):
+        with pytest.raises(
+            ValueError, match=r"shape \(5,\), and compiler.shape_ranges allows \[3\]"
+        ):
             net(mx.np.ones((2, 5)), mx.np.ones(5))
 
 
@@ -158,7 +166,9 @@ def test_a_thousand_steps_may_be_one_program():
             trainer.step(1)
         mx.waitall()
     assert mx.engine.stats()["segments"] - before < 20
-    np.testing.assert_allclose(net.weight.data().asnumpy(), [[-1.0, -1.0]], rtol=1e-3)  # 1000 steps of 0.001 * 1
+    np.testing.assert_allclose(
+        net.weight.data().asnumpy(), [[-1.0, -1.0]], rtol=1e-3
+    )  # 1000 steps of 0.001 * 1
     np.testing.assert_allclose(net.bias.data().asnumpy(), [-1.0], rtol=1e-3)
 
 

@@ -54,8 +54,11 @@ def test_a_kvstores_sums_run_in_these_threads_with_its_priority(monkeypatch):
     store = mx.kv.create("device")
     parts = [mx.np.array(np.full(3 * _host.PIECE, k + 1.0), device=mx.cpu(k)) for k in range(2)]
     out = mx.np.zeros(3 * _host.PIECE)
-    with mx.config.scope(MXNET_CPU_PRIORITY_NTHREADS=2, MXNET_KVSTORE_BIGARRAY_BOUND=1,
-                         MXNET_KVSTORE_REDUCTION_NTHREADS=3):
+    with mx.config.scope(
+        MXNET_CPU_PRIORITY_NTHREADS=2,
+        MXNET_KVSTORE_BIGARRAY_BOUND=1,
+        MXNET_KVSTORE_REDUCTION_NTHREADS=3,
+    ):
         store.init("w", out)
         store.push("w", parts, priority=7)
         store.pull("w", out)
@@ -68,11 +71,27 @@ def lengths():
     a = mx.np.array([3, 4, 5], dtype="int32")
     b = mx.np.array([7, 2, 2], dtype="int32")
     half = mx.np.array(2.5)
-    return [x.asnumpy() for x in (
-        a * b + 1, a // 2, a % 2, mx.np.maximum(a, b) - a, (a > 3).astype("int64"), a.sum(), a.prod(),
-        mx.np.concatenate([a, b]), mx.np.where(a > 3, a, b), -a, a[1:], a.reshape((1, 3)) + b,
-        -mx.np.abs(half), mx.np.floor(half).astype("int32") * 2,
-        mx.np.stack([a, b]).transpose(), half > 2)]
+    return [
+        x.asnumpy()
+        for x in (
+            a * b + 1,
+            a // 2,
+            a % 2,
+            mx.np.maximum(a, b) - a,
+            (a > 3).astype("int64"),
+            a.sum(),
+            a.prod(),
+            mx.np.concatenate([a, b]),
+            mx.np.where(a > 3, a, b),
+            -a,
+            a[1:],
+            a.reshape((1, 3)) + b,
+            -mx.np.abs(half),
+            mx.np.floor(half).astype("int32") * 2,
+            mx.np.stack([a, b]).transpose(),
+            half > 2,
+        )
+    ]
 
 
 @pytest.mark.observes
@@ -121,13 +140,17 @@ def test_on_another_device_small_numbers_stay_where_they_came_from(monkeypatch):
 
     copies = []
     put = handle.quick_put
-    monkeypatch.setattr(handle, "quick_put", lambda array, device: copies.append(array.shape) or put(array, device))
+    monkeypatch.setattr(
+        handle, "quick_put", lambda array, device: copies.append(array.shape) or put(array, device)
+    )
     monkeypatch.setattr(host_compute, "AT_HOME", ())  # as if this were no CPU
     a, b = (mx.np.array([k, 2], dtype="int32") for k in (5, 7))
     mx.engine.reset()
     assert (a * b - 1).asnumpy().tolist() == [34, 3] and not copies
     assert mx.engine.stats()["on_host"] == 1 and mx.engine.stats()["programs"] == 0
-    assert (mx.np.ones((3, 2)) * a).sum().item() == 21 and not copies  # with the program, which takes it in
+    assert (
+        mx.np.ones((3, 2)) * a
+    ).sum().item() == 21 and not copies  # with the program, which takes it in
     with mx.config.scope(MEGENGINE_HOST_COMPUTE=0):
         mx.np.array([5, 2], dtype="int32")
     assert copies == [(2,)]
@@ -199,7 +222,10 @@ def test_custom_operators_meet_only_where_they_run_side_by_side():
         with pytest.raises(ValueError, match="a negative number"):
             wrong.asnumpy()
         net = mx.gluon.nn.HybridLambda(
-            lambda F, x: mx.nd.Custom(x, op_type="test_meeting") + mx.nd.Custom(x * 3, op_type="test_meeting")
+            lambda F, x: (
+                mx.nd.Custom(x, op_type="test_meeting")
+                + mx.nd.Custom(x * 3, op_type="test_meeting")
+            )
         )
         net.hybridize()
         Meeting.patience = 60

@@ -24,7 +24,11 @@ def order(array):
 
 
 def orders(compiled):
-    return [tuple(f.layout.major_to_minor) for f in compiled.input_formats[0] if len(f.layout.major_to_minor) == 4]
+    return [
+        tuple(f.layout.major_to_minor)
+        for f in compiled.input_formats[0]
+        if len(f.layout.major_to_minor) == 4
+    ]
 
 
 def trained(on, programs, tmp_path):
@@ -64,9 +68,13 @@ def test_weights_of_convolutions_are_turned_round_once(programs, tmp_path):
     with mx.config.scope(engine_cold="compile"):  # NumPy would keep no order
         usual, friendly = [trained(on, programs, tmp_path) for on in (0, 1)]
     assert usual[3] == ((0, 1, 2, 3),) * 2 and usual[2] == [(0, 1, 2, 3)] * 2
-    assert friendly[3] == ((2, 3, 1, 0),) * 2  # height, width, inputs, outputs: before and after three updates
+    assert (
+        friendly[3] == ((2, 3, 1, 0),) * 2
+    )  # height, width, inputs, outputs: before and after three updates
     assert sorted(friendly[2]) == [(0, 1, 2, 3), (2, 3, 1, 0)]  # the program takes it as it lies
-    assert friendly[4] == usual[4] and friendly[4][0] == 0  # nothing compiled at each step, as much donated
+    assert (
+        friendly[4] == usual[4] and friendly[4][0] == 0
+    )  # nothing compiled at each step, as much donated
     np.testing.assert_array_equal(friendly[0], usual[0])
     np.testing.assert_allclose(friendly[1], usual[1], rtol=1e-6, atol=1e-7)
 
@@ -79,7 +87,14 @@ def test_an_array_in_another_order_is_an_array_as_any(programs):
     x._set(laid_out(x._value(), (2, 0, 1)))
     assert order(x) == (2, 0, 1)
     same = mx.np.from_jax(x.jax)
-    for y in (x, same, x.copy(), x.to_device(mx.cpu(1)), x * 1, x.reshape((6, 4)).reshape((2, 3, 4))):
+    for y in (
+        x,
+        same,
+        x.copy(),
+        x.to_device(mx.cpu(1)),
+        x * 1,
+        x.reshape((6, 4)).reshape((2, 3, 4)),
+    ):
         np.testing.assert_array_equal(y.asnumpy(), numbers)
         assert float((y + 1).sum()) == numbers.sum() + 24
     np.testing.assert_array_equal(x[1, :, 2].asnumpy(), numbers[1, :, 2])

@@ -12,15 +12,20 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def tool():
-    spec = importlib.util.spec_from_file_location("settings_pages", ROOT / "tools" / "settings_pages.py")
+    spec = importlib.util.spec_from_file_location(
+        "settings_pages", ROOT / "tools" / "settings_pages.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_the_pages_are_current(tool):
-    stale = [name for name, text in tool.pages().items()
-             if (ROOT / "docs" / "settings" / name).read_text(encoding="utf-8") != text]
+    stale = [
+        name
+        for name, text in tool.pages().items()
+        if (ROOT / "docs" / "settings" / name).read_text(encoding="utf-8") != text
+    ]
     assert not stale, "run python tools/settings_pages.py"
     assert tool.main(["--check"]) == 0
 

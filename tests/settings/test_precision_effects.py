@@ -36,15 +36,28 @@ def lost(value):
     [
         ({}, False),
         ({"MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION": 1}, True),
-        ({"MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION": 1, "MXNET_CUDA_ALLOW_TENSOR_CORE": 0}, False),
+        (
+            {"MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION": 1, "MXNET_CUDA_ALLOW_TENSOR_CORE": 0},
+            False,
+        ),
         ({"precision_mode": "cube_fp16in_fp32out"}, True),
         ({"precision_mode": "force_fp16"}, True),
         ({"precision_mode": "must_keep_origin_dtype"}, False),
         ({"precision_mode_v2": "mixed_bfloat16"}, True),
-        ({"precision_mode_v2": "mixed_float16",
-          "modify_mixlist": {"black-list": {"to-add": ["MatMul"]}}}, False),
-        ({"precision_mode_v2": "mixed_float16",
-          "modify_mixlist": {"white-list": {"to-remove": ["dot"]}}}, False),
+        (
+            {
+                "precision_mode_v2": "mixed_float16",
+                "modify_mixlist": {"black-list": {"to-add": ["MatMul"]}},
+            },
+            False,
+        ),
+        (
+            {
+                "precision_mode_v2": "mixed_float16",
+                "modify_mixlist": {"white-list": {"to-remove": ["dot"]}},
+            },
+            False,
+        ),
     ],
 )
 def test_products_lose_what_the_precision_does_not_hold(given, loses):
@@ -84,8 +97,9 @@ def test_only_what_is_on_the_white_list_is_rounded():
     with mx.config.scope(precision_amp="mixed_float16"):
         assert float(x * x) != 1
         assert float((x * 1).sum()) != 1
-    with mx.config.scope(precision_amp="mixed_float16",
-                         precision_lists={"white-list": {"to-add": ["Mul"]}}):
+    with mx.config.scope(
+        precision_amp="mixed_float16", precision_lists={"white-list": {"to-add": ["Mul"]}}
+    ):
         assert float(x * x) == 1
     with mx.config.scope(precision_amp="float16"):
         assert float(x * x) == 1
@@ -111,8 +125,10 @@ def test_dtypes_of_single_operators_by_type_and_by_place(tmp_path):
     file.write_text("OpType::FullyConnected:InputDtype:float16,float16,OutputDtype:float16\n")
     with mx.config.scope(customize_dtypes=str(file)):
         assert losses() == (True, True)
-    file.write_text("OpType::FullyConnected:InputDtype:float16,OutputDtype:float16\n"
-                    "dense1/FullyConnected::InputDtype:float32,OutputDtype:float32\n")
+    file.write_text(
+        "OpType::FullyConnected:InputDtype:float16,OutputDtype:float16\n"
+        "dense1/FullyConnected::InputDtype:float32,OutputDtype:float32\n"
+    )
     with mx.config.scope(customize_dtypes=str(file)):
         assert losses() == (True, False)
 
@@ -130,8 +146,14 @@ def precisions(programs):
         ({"op_select_implmode": "high_precision"}, True, True),
         ({"op_select_implmode": "high_precision", "optypelist_for_implmode": "dot"}, True, False),
         ({"op_precision_mode": {"batch_dot": "high_precision"}}, False, True),
-        ({"op_select_implmode": "high_precision", "op_precision_mode": {"dot": "high_performance"}},
-         False, True),
+        (
+            {
+                "op_select_implmode": "high_precision",
+                "op_precision_mode": {"dot": "high_performance"},
+            },
+            False,
+            True,
+        ),
     ],
 )
 def test_exact_products_ask_for_the_highest_precision(programs, given, dots, others):
@@ -148,10 +170,14 @@ def test_exact_products_ask_for_the_highest_precision(programs, given, dots, oth
 @pytest.mark.observes
 def test_a_file_of_precisions_has_sections(tmp_path):
     file = tmp_path / "op_precision.ini"
-    file.write_text("[ByOpType]\ndot=high_precision\n[ByNodeName]\nnet/dense0/FullyConnected=high_performance\n")
+    file.write_text(
+        "[ByOpType]\ndot=high_precision\n[ByNodeName]\nnet/dense0/FullyConnected=high_performance\n"
+    )
     with mx.config.scope(op_precision_mode=str(file)):
         assert mx.config.get("precision.op_impl") == {
-            "dot": ("high_precision",), "net/dense0/FullyConnected": ("high_performance",)}
+            "dot": ("high_precision",),
+            "net/dense0/FullyConnected": ("high_performance",),
+        }
     file.write_text("nonsense\n")
     with pytest.raises(SettingError, match="line 1: expected 'operator:value', got 'nonsense'"):
         mx.config.set(op_precision_mode=str(file))
@@ -162,7 +188,10 @@ def test_a_file_of_precisions_has_sections(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"modify_mixlist": {"black-list": {"to-add": ["Convolutoin"]}}}, "did you mean 'Convolution'"),
+        (
+            {"modify_mixlist": {"black-list": {"to-add": ["Convolutoin"]}}},
+            "did you mean 'Convolution'",
+        ),
         ({"modify_mixlist": {"black-list": {"to-remove": ["dot"]}}}, "cannot be removed"),
         ({"modify_mixlist": {"red-list": {"to-add": ["dot"]}}}, "'red-list' is no list"),
         ({"customize_dtypes": {"dto": "float16"}}, "did you mean 'dot'"),
@@ -252,4 +281,6 @@ def test_a_graph_for_a_file_says_what_programs_do(mode):
         (got,) = jax.jit(again.run)(*[inputs[name] for name in again.inputs])
     np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6, atol=1e-6)
     if mode != "origin":
-        assert not np.allclose(np.asarray(got), net(x).asnumpy(), rtol=1e-6, atol=1e-6)  # without the settings
+        assert not np.allclose(
+            np.asarray(got), net(x).asnumpy(), rtol=1e-6, atol=1e-6
+        )  # without the settings

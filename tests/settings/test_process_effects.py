@@ -65,8 +65,13 @@ print(json.dumps({
 def run(**variables):
     environment = settings.child_environment(MXJAX_CACHE_DIR=None, **variables)
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
-    result = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True,
-                            text=True, timeout=300)
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert result.returncode == 0, result.stderr[-2000:]
     return json.loads(result.stdout.splitlines()[-1]), result.stderr
 
@@ -74,14 +79,22 @@ def run(**variables):
 @pytest.mark.observes
 def test_a_second_process_compiles_nothing_and_hears_what_is_set_before_jax(tmp_path):
     first, quiet = run(
-        MGE_FASTRUN_CACHE_DIR=str(tmp_path), MGE_FASTRUN_CACHE_TYPE="FILE",
-        MXNET_GPU_MEM_POOL_RESERVE="10", MXNET_GPU_MEM_POOL_TYPE="Unpooled",
-        MGB_CUDA_RESERVE_MEMORY="1", MXNET_CPU_NNPACK_NTHREADS="2", RUNTIME_OVERRIDE_LOG_LEVEL="4")
+        MGE_FASTRUN_CACHE_DIR=str(tmp_path),
+        MGE_FASTRUN_CACHE_TYPE="FILE",
+        MXNET_GPU_MEM_POOL_RESERVE="10",
+        MXNET_GPU_MEM_POOL_TYPE="Unpooled",
+        MGB_CUDA_RESERVE_MEMORY="1",
+        MXNET_CPU_NNPACK_NTHREADS="2",
+        RUNTIME_OVERRIDE_LOG_LEVEL="4",
+    )
     assert first["options"]["allocator"] == "platform"
     assert first["options"]["memory_fraction"] == 0.9
     assert first["options"]["preallocate"] is True
     assert first["environment"] == {
-        "PJRT_NPROC": "2", "TF_CPP_MIN_LOG_LEVEL": "3", "XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
+        "PJRT_NPROC": "2",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "true",
+    }
     allowed, imported, backend = first["late"]
     assert allowed == "set" and "before JAX's libraries are loaded" in imported
     assert "comes too late" in backend and "MXJAX_MEMORY_ALLOCATOR" in backend
@@ -89,9 +102,13 @@ def test_a_second_process_compiles_nothing_and_hears_what_is_set_before_jax(tmp_
     assert first["misses"] > 0 and first["hits"] == 0
 
     second, loud = run(
-        ASCEND_CACHE_PATH="/nowhere", MGE_FASTRUN_CACHE_DIR=str(tmp_path),
-        MXNET_USE_NUM_CORES_OPERATOR_TUNING="2", RUNTIME_OVERRIDE_LOG_LEVEL="0",
-        MGB_ROCM_RESERVE_MEMORY="0", MXNET_GPU_MEM_POOL_TYPE="Naive")
+        ASCEND_CACHE_PATH="/nowhere",
+        MGE_FASTRUN_CACHE_DIR=str(tmp_path),
+        MXNET_USE_NUM_CORES_OPERATOR_TUNING="2",
+        RUNTIME_OVERRIDE_LOG_LEVEL="0",
+        MGB_ROCM_RESERVE_MEMORY="0",
+        MXNET_GPU_MEM_POOL_TYPE="Naive",
+    )
     assert second["loss"] == first["loss"]
     assert second["hits"] == first["misses"] and second["misses"] == 0
     assert not first["jax"] and not second["jax"]  # JAX's own cache is left alone
@@ -103,15 +120,18 @@ def test_a_second_process_compiles_nothing_and_hears_what_is_set_before_jax(tmp_
 @pytest.mark.observes
 def test_a_library_that_is_no_device_is_an_error_that_names_it(tmp_path):
     library = tmp_path / "libmine.so"
-    with pytest.raises(settings.SettingError, match="MXNET_LIBRARY_PATH=.*libmine.so': expected a path to"):
+    with pytest.raises(
+        settings.SettingError, match="MXNET_LIBRARY_PATH=.*libmine.so': expected a path to"
+    ):
         mx.config.set(MXNET_LIBRARY_PATH=str(library))
     library.write_text("no library")
     assert settings.RunConfig(MXNET_LIBRARY_PATH=str(library))["compiler.plugin"] == str(library)
     environment = settings.child_environment(MXNET_LIBRARY_PATH=str(library), JAX_PLATFORMS=None)
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     code = "import mxjax as mx, os; print(os.environ['PJRT_NAMES_AND_LIBRARY_PATHS']); mx.np.ones(1).asnumpy()"
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True,
-                            timeout=300)
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert result.stdout.strip() == f"mine:{library}"
     assert result.returncode != 0 and str(library) in result.stderr
 

@@ -24,8 +24,11 @@ TESTS = Path(__file__).parents[1]
 NAMES = json.loads((TESTS / "data" / "setting_names.json").read_text())
 SERVED = {old.name: old.fidelity for row in OPTIONS for old in row.legacy}
 #: Any name of an option -> its row.
-ROWS = {name: row for row in OPTIONS
-        for name in (row.name, row.keyword, row.variable, *(old.name for old in row.legacy))}
+ROWS = {
+    name: row
+    for row in OPTIONS
+    for name in (row.name, row.keyword, row.variable, *(old.name for old in row.legacy))
+}
 
 #: Names that do more than the data holds for possible, and why: what that supposed was another way of doing it.
 BEYOND = {
@@ -106,24 +109,34 @@ def test_every_name_of_the_documents_is_counted(table, observed):
         numbers = (sum(count[kind] for kind in kinds[:4]), *(count[kind] for kind in kinds))
         print(" ".join([f"{family:>12}", *(f"{number:>12}" for number in numbers)]))
     assert {family: sum(count[kind] for kind in kinds[:4]) for family, count in counts.items()} == {
-        "mxnet": 51, "megengine": 37, "ascend": 53}
+        "mxnet": 51,
+        "megengine": 37,
+        "ascend": 53,
+    }
 
 
 def test_every_name_has_a_test_that_observes_it(observed):
-    names = {*SERVED, *(row.name for row in OPTIONS), *(name for found in NAMES.values() for name in found)}
+    names = {
+        *SERVED,
+        *(row.name for row in OPTIONS),
+        *(name for found in NAMES.values() for name in found),
+    }
     alone = sorted(name for name in names if not observers_of(name, observed))
     assert not alone, "no test marked `observes` spells " + ", ".join(alone)
 
 
 def test_no_name_is_missing(table):
-    assert not [name for found in table.values() for name, kind in found.items() if kind == "missing"]
+    assert not [
+        name for found in table.values() for name, kind in found.items() if kind == "missing"
+    ]
 
 
 def test_no_name_claims_more_than_xla_allows(table):
     rank = {"missing": 0, "none": 0, "approximate": 1, "real": 2}
     wrong = [
         f"{name}: {kind}, and at most {NAMES[family][name]} is possible"
-        for family, found in table.items() for name, kind in found.items()
+        for family, found in table.items()
+        for name, kind in found.items()
         if rank[kind] > rank[NAMES[family][name]] and name not in BEYOND
     ]
     assert not wrong, "\n".join(wrong)
@@ -131,4 +144,5 @@ def test_no_name_claims_more_than_xla_allows(table):
 
 def test_no_more_names_do_nothing_than_do_nothing_upstream(table):
     assert {name for found in table.values() for name, kind in found.items() if kind == "none"} <= {
-        name for names in NAMES.values() for name, kind in names.items() if kind == "none"}
+        name for names in NAMES.values() for name, kind in names.items() if kind == "none"
+    }

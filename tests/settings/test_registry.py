@@ -64,7 +64,10 @@ def test_default_then_legacy_then_own_variable_then_set_then_scope_then_argument
         assert own.resolve("engine.type", "NaiveEngine") == "NaiveEngine"
         assert own.resolve("engine.type") == "ThreadedEngine"
         assert [found.source for found in own.sources("engine.type")] == [
-            "mx.config.scope", "mx.config.set", "MXJAX_ENGINE_TYPE", "default"
+            "mx.config.scope",
+            "mx.config.set",
+            "MXJAX_ENGINE_TYPE",
+            "default",
         ]
     assert own.get("engine.type") == "NaiveEngine"
     own.reset("engine.type")
@@ -245,8 +248,11 @@ def test_two_options_of_one_name_are_refused():
         (ENGINE.kind, "NaiveEngineAsync", "NaiveEngine"),
         (Text(), "x", "x"),
         (Path(), "/a/b", "/a/b"),
-        (Flags("xla_"), "--xla_a=1 --xla_b=false --xla_c=x,y --xla_d --xla_e=0.5",
-         {"xla_a": 1, "xla_b": False, "xla_c": "x,y", "xla_d": True, "xla_e": 0.5}),
+        (
+            Flags("xla_"),
+            "--xla_a=1 --xla_b=false --xla_c=x,y --xla_d --xla_e=0.5",
+            {"xla_a": 1, "xla_b": False, "xla_c": "x,y", "xla_d": True, "xla_e": 0.5},
+        ),
         (Flags("xla_"), '{"xla_a": true}', {"xla_a": True}),
         (Flags(), {}, {}),
     ],
@@ -258,10 +264,23 @@ def test_kinds_accept(kind, raw, value):
 @pytest.mark.parametrize(
     ("kind", "raw"),
     [
-        (Boolean(), "2"), (Boolean(), "abc"), (Boolean(), 2), (Boolean(), None), (Boolean(), 1.0),
-        (Integer(), "abc"), (Integer(), -1), (Integer(0, 15), 16), (Integer(), True),
-        (Integer(), 1.0), (Choice(("A",)), "C"), (Choice(("A",)), 1), (Text(), 1), (Path(), 1),
-        (Flags("xla_"), "--other=1"), (Flags("xla_"), {"xla_a": None}), (Flags("xla_"), "{"),
+        (Boolean(), "2"),
+        (Boolean(), "abc"),
+        (Boolean(), 2),
+        (Boolean(), None),
+        (Boolean(), 1.0),
+        (Integer(), "abc"),
+        (Integer(), -1),
+        (Integer(0, 15), 16),
+        (Integer(), True),
+        (Integer(), 1.0),
+        (Choice(("A",)), "C"),
+        (Choice(("A",)), 1),
+        (Text(), 1),
+        (Path(), 1),
+        (Flags("xla_"), "--other=1"),
+        (Flags("xla_"), {"xla_a": None}),
+        (Flags("xla_"), "{"),
         (Flags("xla_"), 3),
     ],
 )

@@ -37,7 +37,11 @@ def attended(x):
     return mx.npx.batch_dot(weights, x * 2)
 
 
-SPELLINGS = {"ScopeLayerNormPass": normalised, "ScopeClipBoxesPass": clipped, "ScopeAttentionPass": attended}
+SPELLINGS = {
+    "ScopeLayerNormPass": normalised,
+    "ScopeClipBoxesPass": clipped,
+    "ScopeAttentionPass": attended,
+}
 
 
 @pytest.mark.observes
@@ -62,9 +66,13 @@ def test_what_is_spelled_out_becomes_one_operator(name, programs, caplog):
     caplog.set_level(logging.INFO, "mxjax")
     with mx.config.scope(enable_scope_fusion_passes=name.lower()):
         other, other_grad, count = run()
-        assert count >= 1 and any(f"{name} took the place" in r.getMessage() for r in caplog.records)
+        assert count >= 1 and any(
+            f"{name} took the place" in r.getMessage() for r in caplog.records
+        )
         if name == "ScopeClipBoxesPass":
-            assert "/maximum)" not in programs.text  # one operator stands for both, under the second one's name
+            assert (
+                "/maximum)" not in programs.text
+            )  # one operator stands for both, under the second one's name
     np.testing.assert_allclose(other, out, rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(other_grad, grad, rtol=2e-4, atol=1e-5)
     others = ",".join(sorted(SPELLINGS.keys() - {name}))
@@ -84,12 +92,16 @@ def test_what_only_looks_like_it_stays():
         mx.np.minimum(mx.np.maximum(x, 1.5), 0.5).asnumpy()
         mx.npx.batch_dot(mx.npx.softmax(x[None] * 2, axis=-1), x.T[None]).asnumpy()
         assert mx.engine.stats()["rewritten"] == 0
-    with pytest.raises(mx.config.SettingError, match="ScopeRoiAlignPass.*ScopeLayerNormPass, ScopeClip"):
+    with pytest.raises(
+        mx.config.SettingError, match="ScopeRoiAlignPass.*ScopeLayerNormPass, ScopeClip"
+    ):
         mx.config.set(enable_scope_fusion_passes="ScopeRoiAlignPass")
 
 
 @pytest.mark.observes
-def test_the_faster_way_of_a_convolution_is_taken_and_slow_ones_are_given_up(monkeypatch, caplog, programs):
+def test_the_faster_way_of_a_convolution_is_taken_and_slow_ones_are_given_up(
+    monkeypatch, caplog, programs
+):
     monkeypatch.setattr(convolution, "_quickest", {})
     conv = nn.Conv2D(6, 3, in_channels=5, padding=1)
     conv.initialize()
@@ -109,7 +121,11 @@ def test_the_faster_way_of_a_convolution_is_taken_and_slow_ones_are_given_up(mon
         programs.clear()
         np.testing.assert_allclose(conv(x).asnumpy(), expected, rtol=1e-5, atol=1e-6)
         assert set(convolution._quickest.values()) == {"product"}
-        assert [r for r in caplog.records if "took more than 0.05 s (compiler.autotune_timeout)" in r.getMessage()]
+        assert [
+            r
+            for r in caplog.records
+            if "took more than 0.05 s (compiler.autotune_timeout)" in r.getMessage()
+        ]
         count = len(asked)
         (conv(x) * 2).asnumpy()
         assert len(asked) == count  # known by now
@@ -121,7 +137,9 @@ def test_the_faster_way_of_a_convolution_is_taken_and_slow_ones_are_given_up(mon
     monkeypatch.undo()
     with mx.config.scope(compiler_conv_search=True):
         np.testing.assert_allclose(conv(x + 1).asnumpy(), conv(x + 1).asnumpy())
-    with pytest.raises(mx.config.SettingError, match="MGB_CONV_PROFILING_TIMEOUT=-1: expected a number >= 0"):
+    with pytest.raises(
+        mx.config.SettingError, match="MGB_CONV_PROFILING_TIMEOUT=-1: expected a number >= 0"
+    ):
         mx.config.set(MGB_CONV_PROFILING_TIMEOUT=-1)
 
 
@@ -143,7 +161,9 @@ def test_attention_of_16_bits_is_cudnns_on_a_gpu(monkeypatch, platform, dtype, w
     def watched(*args, implementation=None, **more):
         asked.append(implementation)
         if implementation == "cudnn":
-            raise RuntimeError("cuDNN is not detected.")  # as JAX says it where there is none: XLA's takes its place
+            raise RuntimeError(
+                "cuDNN is not detected."
+            )  # as JAX says it where there is none: XLA's takes its place
         return own(*args, **more)
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", watched)
@@ -154,7 +174,9 @@ def test_attention_of_16_bits_is_cudnns_on_a_gpu(monkeypatch, platform, dtype, w
     assert asked == ([how, None] if how else [None])
     scores = np.exp(np.einsum("nqd,nkd->nqk", q, k) * 0.25)
     want = np.einsum("nqk,nkd->nqd", scores / scores.sum(-1, keepdims=True), v)
-    np.testing.assert_allclose(np.asarray(got, np.float32), want, atol=2e-2 if dtype != "float32" else 1e-5)
+    np.testing.assert_allclose(
+        np.asarray(got, np.float32), want, atol=2e-2 if dtype != "float32" else 1e-5
+    )
 
 
 def test_attention_lowers_to_cudnn_both_ways(monkeypatch):

@@ -21,10 +21,17 @@ from mxjax.settings.rows import OPTIONS
 def test_arguments_of_all_families_make_one_config():
     run = RunConfig(
         {"MXNET_ENGINE_TYPE": "NaiveEngine", "compiler.passes": {"cse": False}},
-        iterations_per_loop=4, precision_mode_v2="mixed_bfloat16", session_device_id=1)
+        iterations_per_loop=4,
+        precision_mode_v2="mixed_bfloat16",
+        session_device_id=1,
+    )
     assert dict(run) == {
-        "engine.type": "NaiveEngine", "compiler.passes": {"cse": False}, "engine.steps_per_call": 4,
-        "precision.amp": "mixed_bfloat16", "engine.device": "xpu1"}
+        "engine.type": "NaiveEngine",
+        "compiler.passes": {"cse": False},
+        "engine.steps_per_call": 4,
+        "precision.amp": "mixed_bfloat16",
+        "engine.device": "xpu1",
+    }
     assert run["iterations_per_loop"] == run.engine_steps_per_call == 4
     assert run.engine_bulk_nodes == 4096  # the default of what was not given
     assert len(run) == 5 and "engine_type='NaiveEngine'" in repr(run)
@@ -55,15 +62,26 @@ def test_it_counts_for_a_block_or_for_the_process():
 
 @pytest.mark.parametrize("kind", ["toml", "json"])
 def test_files_have_a_table_per_group_or_old_names(tmp_path, kind):
-    tables = {"iterations_per_loop": 3, "engine": {"type": "NaiveEngine"},
-              "memory_config": {"memory_optimization_policy": "recompute"}}
+    tables = {
+        "iterations_per_loop": 3,
+        "engine": {"type": "NaiveEngine"},
+        "memory_config": {"memory_optimization_policy": "recompute"},
+    }
     path = tmp_path / f"run.{kind}"
-    path.write_text(json.dumps(tables) if kind == "json" else (
-        "iterations_per_loop = 3\nmemory_config = {memory_optimization_policy = 'recompute'}\n"
-        "[engine]\ntype = 'NaiveEngine'\n"))
+    path.write_text(
+        json.dumps(tables)
+        if kind == "json"
+        else (
+            "iterations_per_loop = 3\nmemory_config = {memory_optimization_policy = 'recompute'}\n"
+            "[engine]\ntype = 'NaiveEngine'\n"
+        )
+    )
     run = RunConfig.from_file(path, engine_type="ThreadedEngine")
-    assert dict(run) == {"engine.steps_per_call": 3, "engine.type": "ThreadedEngine",
-                         "memory.policy": {"memory_optimization_policy": "recompute"}}
+    assert dict(run) == {
+        "engine.steps_per_call": 3,
+        "engine.type": "ThreadedEngine",
+        "memory.policy": {"memory_optimization_policy": "recompute"},
+    }
     path.write_text("[")
     with pytest.raises(SettingError, match=str(path.name)):
         RunConfig.from_file(path)
@@ -73,20 +91,26 @@ def test_files_have_a_table_per_group_or_old_names(tmp_path, kind):
 
 def test_what_is_wrong_in_a_file_is_said_of_the_file(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text('iteration_per_loop = 4\ncomm = 3\nprecision_mode = "force_fp16"\nprecision_mode_v2 = "origin"\n'
-                    '[engine]\nqueue_size = -3\n')
+    file.write_text(
+        'iteration_per_loop = 4\ncomm = 3\nprecision_mode = "force_fp16"\nprecision_mode_v2 = "origin"\n'
+        "[engine]\nqueue_size = -3\n"
+    )
     with pytest.raises(SettingError) as caught:
         RunConfig.from_file(file)
     text = str(caught.value)
     assert f"{file}: engine.queue_size=-3: expected an integer >= 1" in text
-    assert "precision_mode_v2='origin' contradict each other" in text and "decide with precision_amp" in text
+    assert (
+        "precision_mode_v2='origin' contradict each other" in text
+        and "decide with precision_amp" in text
+    )
     assert "did you mean 'iterations_per_loop'" in text
     assert "'comm' is no option but a group of them: comm.bigarray_bound, " in text
 
 
 def test_the_environment_is_read_as_at_the_import():
-    run = RunConfig.from_environment({"MXNET_ENGINE_TYPE": "NaiveEngine", "OTHER": "1",
-                                      "MXJAX_ENGINE_BULK_NODES": "9"})
+    run = RunConfig.from_environment(
+        {"MXNET_ENGINE_TYPE": "NaiveEngine", "OTHER": "1", "MXJAX_ENGINE_BULK_NODES": "9"}
+    )
     assert dict(run) == {"engine.type": "NaiveEngine", "engine.bulk_nodes": 9}
     with pytest.raises(SettingError, match="MXNET_ENGINE_TYPE='x'"):
         RunConfig.from_environment({"MXNET_ENGINE_TYPE": "x"})
@@ -94,15 +118,25 @@ def test_the_environment_is_read_as_at_the_import():
 
 def test_all_that_is_wrong_is_said_at_once():
     with pytest.raises(SettingError) as caught:
-        RunConfig(engine_type="Foo", bulk=3, iterations_per_loop=0, precision_mode="force_fp16",
-                  precision_mode_v2="origin")
+        RunConfig(
+            engine_type="Foo",
+            bulk=3,
+            iterations_per_loop=0,
+            precision_mode="force_fp16",
+            precision_mode_v2="origin",
+        )
     lines = str(caught.value).splitlines()
     assert len(lines) == 4
     assert "engine_type='Foo': not one of NaiveEngine" in lines[0]
     assert "iterations_per_loop=0: expected an integer >= 1" in lines[1]
-    assert "precision_mode='force_fp16' and RunConfig: precision_mode_v2='origin' contradict" in lines[2]
+    assert (
+        "precision_mode='force_fp16' and RunConfig: precision_mode_v2='origin' contradict"
+        in lines[2]
+    )
     assert "there is no option 'bulk'" in lines[3]
-    with pytest.raises(SettingError, match="engine.type='ThreadedEngine' and .*: engine_type='Naive.* contradict"):
+    with pytest.raises(
+        SettingError, match="engine.type='ThreadedEngine' and .*: engine_type='Naive.* contradict"
+    ):
         RunConfig({"engine.type": "ThreadedEngine"}, engine_type="NaiveEngine")
     with pytest.raises(MXNetKeyError, match="did you mean 'iterations_per_loop'"):
         RunConfig(iteration_per_loop=1)
@@ -110,8 +144,11 @@ def test_all_that_is_wrong_is_said_at_once():
 
 def test_weak_names_give_way_and_do_not_contradict():
     assert Registry(OPTIONS, {"MXNET_CPU_NNPACK_NTHREADS": "4"}).get("engine.cpu_threads") == 4
-    both = {"MXNET_CPU_NNPACK_NTHREADS": "4", "MXNET_CPU_WORKER_NTHREADS": "2",
-            "MXNET_USE_NUM_CORES_OPERATOR_TUNING": "8"}
+    both = {
+        "MXNET_CPU_NNPACK_NTHREADS": "4",
+        "MXNET_CPU_WORKER_NTHREADS": "2",
+        "MXNET_USE_NUM_CORES_OPERATOR_TUNING": "8",
+    }
     registry = Registry(OPTIONS, both)
     assert registry.get("engine.cpu_threads") == 2
     assert registry.sources("engine.cpu_threads")[0].source == "MXNET_CPU_WORKER_NTHREADS"
@@ -143,7 +180,12 @@ def test_the_command_line_prints_tables_changes_and_json(capsys):
     mx.config.set(MXNET_CUDNN_AUTOTUNE_DEFAULT=0, memory_fraction=0.5)
     assert main(["config", "--changed"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["option", "memory.fraction", "compiler.autotune", "cache.dir"]
+    assert [line.split()[0] for line in lines] == [
+        "option",
+        "memory.fraction",
+        "compiler.autotune",
+        "cache.dir",
+    ]
     assert main(["config", "--json", "compiler.autotune", "MXNET_GPU_MEM_POOL_RESERVE"]) == 0
     found = json.loads(capsys.readouterr().out)
     autotune = found["compiler.autotune"]
@@ -168,9 +210,44 @@ def test_approximate_names_say_what_is_different_and_none_does_nothing():
 
 # ---------------------------------------------------------------------------- random environments
 
-WORDS = ["", "0", "1", "2", "-1", "-3", "3.5", "1e999", "nan", "abc", "true", "Off", "NaiveEngine", "{", "{}",
-         '{"a": 1}', "[1,2]", "2GB", "9" * 400, "cpu1", "a:b", "a,b", "0|3-5", "[3~5,-1]", "/", "\x7f", "é" * 50,
-         "[" * 3000, "--xla_a=1", "float16", "MLIR", "PROFILE", "~/x", "b:5", "enable", "FILE"]
+WORDS = [
+    "",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "-3",
+    "3.5",
+    "1e999",
+    "nan",
+    "abc",
+    "true",
+    "Off",
+    "NaiveEngine",
+    "{",
+    "{}",
+    '{"a": 1}',
+    "[1,2]",
+    "2GB",
+    "9" * 400,
+    "cpu1",
+    "a:b",
+    "a,b",
+    "0|3-5",
+    "[3~5,-1]",
+    "/",
+    "\x7f",
+    "é" * 50,
+    "[" * 3000,
+    "--xla_a=1",
+    "float16",
+    "MLIR",
+    "PROFILE",
+    "~/x",
+    "b:5",
+    "enable",
+    "FILE",
+]
 
 
 def check_random_environments(count, seed):

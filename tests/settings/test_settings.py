@@ -66,7 +66,9 @@ def test_variables_of_a_process_are_read_at_its_import():
         "import logging, os, sys; from mxjax import settings; import json;"
         "print(json.dumps([settings.get('data.home'), os.environ.get('PJRT_NPROC'),"
         "logging.getLogger('mxjax').level]))",
-        MXNET_HOME="/somewhere", MXNET_CPU_WORKER_NTHREADS="2", MEGENGINE_LOGGING_LEVEL="ERROR",
+        MXNET_HOME="/somewhere",
+        MXNET_CPU_WORKER_NTHREADS="2",
+        MEGENGINE_LOGGING_LEVEL="ERROR",
     )
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == ["/somewhere", "2", logging.ERROR]

@@ -14,7 +14,13 @@ def scenario(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _lists(s: Any) -> list[Any]:
-    return [s.name, s.list_arguments(), s.list_auxiliary_states(), s.list_outputs(), s.get_internals().list_outputs()]
+    return [
+        s.name,
+        s.list_arguments(),
+        s.list_auxiliary_states(),
+        s.list_outputs(),
+        s.get_internals().list_outputs(),
+    ]
 
 
 def _shapes(found: Any) -> Any:
@@ -44,10 +50,40 @@ def shapes_of_a_network(mx: Any) -> Any:
 @scenario
 def names_of_operators(mx: Any) -> Any:
     x, y = mx.sym.var("x"), mx.sym.var("y").as_np_ndarray()
-    made = [x + x, x - x, x * x, x / x, x + 1, 1 - x, 2 / x, x - 1, 3 * x, x**2, 2**x, x**x, x % 2, -x]
+    made = [
+        x + x,
+        x - x,
+        x * x,
+        x / x,
+        x + 1,
+        1 - x,
+        2 / x,
+        x - 1,
+        3 * x,
+        x**2,
+        2**x,
+        x**x,
+        x % 2,
+        -x,
+    ]
     made += [x > 1, x == x, x <= 2]
-    made += [abs(x), mx.sym.concat(x, x), mx.sym.FullyConnected(x, num_hidden=2), x.sum(), x.reshape((1, -1))]
-    made += [y + y, y + 1, 1 - y, y**2, mx.sym.np.add(y, y), mx.sym.np.sum(y), mx.sym.npx.relu(y), y.mean()]
+    made += [
+        abs(x),
+        mx.sym.concat(x, x),
+        mx.sym.FullyConnected(x, num_hidden=2),
+        x.sum(),
+        x.reshape((1, -1)),
+    ]
+    made += [
+        y + y,
+        y + 1,
+        1 - y,
+        y**2,
+        mx.sym.np.add(y, y),
+        mx.sym.np.sum(y),
+        mx.sym.npx.relu(y),
+        y.mean(),
+    ]
     return [s.name for s in made]
 
 
@@ -88,13 +124,28 @@ def composition(mx: Any) -> Any:
 @scenario
 def attributes(mx: Any) -> Any:
     with mx.AttrScope(group="4", data="great"):
-        data = mx.sym.Variable("data", attr={"group": "1", "force_mirroring": "True"}, lr_mult=1, shape=(2, 0))
+        data = mx.sym.Variable(
+            "data", attr={"group": "1", "force_mirroring": "True"}, lr_mult=1, shape=(2, 0)
+        )
     with mx.AttrScope(ctx_group="a", __mood__="so so"):
         op = mx.sym.FullyConnected(data, num_hidden=1, name="fc", lr_mult=2)
-    keys = ("group", "data", "lr_mult", "__lr_mult__", "force_mirroring", "__force_mirroring__", "__shape__", "none")
+    keys = (
+        "group",
+        "data",
+        "lr_mult",
+        "__lr_mult__",
+        "force_mirroring",
+        "__force_mirroring__",
+        "__shape__",
+        "none",
+    )
     own = ("num_hidden", "ctx_group", "__ctx_group__", "__mood__", "lr_mult", "__lr_mult__")
     of_weight = op.attr_dict()["fc_weight"]
-    return [[data.attr(k) for k in keys], [op.attr(k) for k in own], [of_weight.get(k) for k in own[1:]]]
+    return [
+        [data.attr(k) for k in keys],
+        [op.attr(k) for k in own],
+        [of_weight.get(k) for k in own[1:]],
+    ]
 
 
 @scenario
@@ -109,8 +160,16 @@ def shapes_backwards(mx: Any) -> Any:
     found = []
     for shape, make, other in [
         ((-1, 10), lambda a: mx.sym.FullyConnected(a, num_hidden=21), (5, -1)),
-        ((-1, 10, -1, -1), lambda a: mx.sym.Convolution(a, num_filter=21, kernel=(3, 3), pad=(1, 1)), (5, 21, 32, 32)),
-        ((-1, 10), lambda a: mx.sym.SliceChannel(a, num_outputs=10, axis=1, squeeze_axis=True)[1], (5,)),
+        (
+            (-1, 10, -1, -1),
+            lambda a: mx.sym.Convolution(a, num_filter=21, kernel=(3, 3), pad=(1, 1)),
+            (5, 21, 32, 32),
+        ),
+        (
+            (-1, 10),
+            lambda a: mx.sym.SliceChannel(a, num_outputs=10, axis=1, squeeze_axis=True)[1],
+            (5,),
+        ),
         ((-1, 15, -1), lambda a: mx.sym.SliceChannel(a, num_outputs=3)[1], (3, 5, 2)),
         ((-1, 10), lambda a: mx.sym.Concat(a, mx.sym.var("b", shape=(-1, 5)), dim=1), (2, -1)),
         ((-1, 4), lambda a: mx.sym.Activation(a, act_type="relu"), (3, -1)),
@@ -129,7 +188,10 @@ def shapes_in_part(mx: Any) -> Any:
         (mx.sym.batch_dot(x, y), {"x": (-1, 3, 4), "y": (-1, 4, 5)}),
         (mx.sym.transpose(x, axes=(0, 3, 2, 1)), {"x": (-1, 3, 224, 224)}),
         (mx.sym.pick(x, y, axis=1), {"x": (-1, 3, 3), "y": (-1, 3)}),
-        (mx.sym.Embedding(data=x, weight=y, input_dim=100, output_dim=10), {"x": (-1, 5), "y": (100, 10)}),
+        (
+            mx.sym.Embedding(data=x, weight=y, input_dim=100, output_dim=10),
+            {"x": (-1, 5), "y": (100, 10)},
+        ),
         (mx.sym.sin(x), {}),
     ]
     found = []

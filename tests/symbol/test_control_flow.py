@@ -35,7 +35,10 @@ def numbers():
 def test_foreach_and_its_gradient():
     net = loop()
     assert net.list_arguments() == ["x", "s", "fc_weight", "fc_bias", "w"]
-    assert net.list_outputs() == ["_foreach0_output0", "_foreach0_output1"] or len(net.list_outputs()) == 2
+    assert (
+        net.list_outputs() == ["_foreach0_output0", "_foreach0_output1"]
+        or len(net.list_outputs()) == 2
+    )
     given = numbers()
     want, state = [], given["s"]
     for now in given["x"]:
@@ -53,7 +56,13 @@ def test_foreach_and_its_gradient():
 
 
 def test_shapes_of_a_body():
-    found = dict(zip(loop().list_arguments(), loop().infer_shape(x=(4, 2, 5), s=(2, 3), w=(2, 3))[0], strict=True))
+    found = dict(
+        zip(
+            loop().list_arguments(),
+            loop().infer_shape(x=(4, 2, 5), s=(2, 3), w=(2, 3))[0],
+            strict=True,
+        )
+    )
     assert found["fc_weight"] == (3, 5) and found["fc_bias"] == (3,)
     assert loop().infer_shape(x=(4, 2, 5), s=(2, 3), w=(2, 3))[1] == [(4, 2, 3), (2, 3)]
 
@@ -65,7 +74,10 @@ def test_while_loop():
     )
     net = mx.sym.Group([outs[0], last, total])
     for made in (net, mx.sym.load_json(net.tojson())):
-        got = [a.asnumpy().ravel().tolist() for a in made.eval(i=mx.nd.array([1.0]), s=mx.nd.array([10.0]))]
+        got = [
+            a.asnumpy().ravel().tolist()
+            for a in made.eval(i=mx.nd.array([1.0]), s=mx.nd.array([10.0]))
+        ]
         assert got == [[2, 4, 6, 0, 0, 0], [4], [16]]
 
 
@@ -107,7 +119,12 @@ def test_files_of_mxnet():
 
 def test_damaged_loops():
     text = loop().tojson()
-    for change in ({"in_data_locs": "(9,)"}, {"remain_locs": "()"}, {"num_out_data": "70"}, {"in_state_locs": "x"}):
+    for change in (
+        {"in_data_locs": "(9,)"},
+        {"remain_locs": "()"},
+        {"num_out_data": "70"},
+        {"in_state_locs": "x"},
+    ):
         found = json.loads(text)
         node = next(n for n in found["nodes"] if n["op"] == "_foreach")
         node["attrs"].update(change)
@@ -121,7 +138,9 @@ def test_damaged_loops():
 def test_results_whose_length_the_numbers_say():
     x, m = mx.sym.var("x"), mx.sym.var("m")
     kept = mx.sym.contrib.boolean_mask(x, m)
-    got = mx.sym.load_json(kept.tojson()).eval(x=mx.nd.array([[1.0, 2], [3, 4]]), m=mx.nd.array([0.0, 1]))[0]
+    got = mx.sym.load_json(kept.tojson()).eval(
+        x=mx.nd.array([[1.0, 2], [3, 4]]), m=mx.nd.array([0.0, 1])
+    )[0]
     assert got.asnumpy().tolist() == [[3, 4]]
     v = mx.sym.var("v").as_np_ndarray()
     values, counts = mx.sym.np.unique(v, return_counts=True)
@@ -162,7 +181,10 @@ def test_custom_operators():
     for _ in range(6):
         out = run.forward(is_train=True, data=mx.nd.array([1.0, 2.0]))[0]
         run.backward(mx.nd.ones((2,)))
-        assert out.asnumpy().tolist() == [6, 12] and run.grad_dict["data"].asnumpy().tolist() == [6, 6]
+        assert out.asnumpy().tolist() == [6, 12] and run.grad_dict["data"].asnumpy().tolist() == [
+            6,
+            6,
+        ]
 
 
 class Branches(mx.gluon.HybridBlock):
@@ -173,7 +195,10 @@ class Branches(mx.gluon.HybridBlock):
 class Repeats(mx.gluon.HybridBlock):
     def forward(self, x):
         outs, _ = mx.npx.while_loop(
-            lambda i, a: i < 3, lambda i, a: (a * i, [i + 1, a + 1]), [mx.np.array([0.0]), x], max_iterations=5
+            lambda i, a: i < 3,
+            lambda i, a: (a * i, [i + 1, a + 1]),
+            [mx.np.array([0.0]), x],
+            max_iterations=5,
         )
         return outs
 
@@ -198,5 +223,7 @@ def test_exported_predicates_are_numbers(tmp_path):
             test = node["subgraphs"][0]
             predicate = test["nodes"][test["heads"][0][0]]
         assert predicate["op"] == "Cast" and predicate["attrs"] == {"dtype": "float32"}
-        made = mx.gluon.SymbolBlock.imports(str(symbol), ["data"], str(params) if kind == "_while_loop" else None)
+        made = mx.gluon.SymbolBlock.imports(
+            str(symbol), ["data"], str(params) if kind == "_while_loop" else None
+        )
         np.testing.assert_array_equal(made(x).asnumpy(), want.asnumpy())

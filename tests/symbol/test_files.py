@@ -56,7 +56,13 @@ ODD = [
 def places(found, path=()):
     """The paths of everything in a JSON value."""
     yield path
-    items = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    items = (
+        found.items()
+        if isinstance(found, dict)
+        else enumerate(found)
+        if isinstance(found, list)
+        else ()
+    )
     for key, value in items:
         yield from places(value, (*path, key))
 
@@ -67,7 +73,9 @@ def mutated(text, rng):
         raw = list(text)
         for _ in range(rng.randint(1, 8)):
             at = rng.randrange(len(raw))
-            raw[at : at + rng.randint(0, 20)] = rng.choice(["", "0", '"', "{", "[", "9" * 30, "-", "\x00", ",", "é"])
+            raw[at : at + rng.randint(0, 20)] = rng.choice(
+                ["", "0", '"', "{", "[", "9" * 30, "-", "\x00", ",", "é"]
+            )
         return "".join(raw)
     found = json.loads(text)
     for _ in range(rng.randint(1, 4)):
@@ -78,7 +86,9 @@ def mutated(text, rng):
         if rng.random() < 0.2:
             del owner[path[-1]]
         else:
-            owner[path[-1]] = copy.deepcopy(rng.choice(ODD))  # what stands in two places may come to hold itself
+            owner[path[-1]] = copy.deepcopy(
+                rng.choice(ODD)
+            )  # what stands in two places may come to hold itself
         if not found:
             break
     return json.dumps(found)
@@ -109,7 +119,10 @@ def test_many_damaged_files_are_format_errors():
 
 
 def test_a_file_takes_no_more_memory_than_it_should():
-    big = {"nodes": [{"op": "null", "name": f"n{k}", "inputs": []} for k in range(20_000)], "heads": [[0, 0, 0]]}
+    big = {
+        "nodes": [{"op": "null", "name": f"n{k}", "inputs": []} for k in range(20_000)],
+        "heads": [[0, 0, 0]],
+    }
     text = json.dumps(big)
     tracemalloc.start()
     try:
@@ -124,7 +137,15 @@ def test_a_file_takes_no_more_memory_than_it_should():
 
 
 def test_what_is_no_symbol():
-    for text in ("", "{}", "[]", "3", '{"nodes": []}', "[" * 100_000, '{"nodes": [{"op": "null"}]}'):
+    for text in (
+        "",
+        "{}",
+        "[]",
+        "3",
+        '{"nodes": []}',
+        "[" * 100_000,
+        '{"nodes": [{"op": "null"}]}',
+    ):
         with pytest.raises(FormatError):
             mx.sym.load_json(text)
     with pytest.raises(TypeError, match="to be string"):
@@ -166,12 +187,31 @@ def test_both_dialects_of_attributes():
         ]
         return mx.sym.load_json(json.dumps({"nodes": nodes, "heads": [[2, 0, 0]]}))
 
-    one = node({"kernel": "(3, 3)", "num_filter": "2", "no_bias": "True", "pad": "(1L, 1L)", "workspace": "1024"})
+    one = node(
+        {
+            "kernel": "(3, 3)",
+            "num_filter": "2",
+            "no_bias": "True",
+            "pad": "(1L, 1L)",
+            "workspace": "1024",
+        }
+    )
     two = node(
-        {"kernel": "[3,3]", "num_filter": "2", "no_bias": "1", "pad": "[1,1]", "cudnn_tune": "None", "layout": "None"}
+        {
+            "kernel": "[3,3]",
+            "num_filter": "2",
+            "no_bias": "1",
+            "pad": "[1,1]",
+            "cudnn_tune": "None",
+            "layout": "None",
+        }
     )
     for net in (one, two):
-        assert net.infer_shape(data=(1, 3, 5, 5)) == ([(1, 3, 5, 5), (2, 3, 3, 3)], [(1, 2, 5, 5)], [])
+        assert net.infer_shape(data=(1, 3, 5, 5)) == (
+            [(1, 3, 5, 5), (2, 3, 3, 3)],
+            [(1, 2, 5, 5)],
+            [],
+        )
 
 
 def test_a_file_of_before_auxiliary_states_were_written():
@@ -187,12 +227,21 @@ def test_a_file_of_before_auxiliary_states_were_written():
             "inputs": [[0, 0], [1, 0], [2, 0]],
             "backward_source_id": -1,
         },
-        {"op": "argmax", "param": {"axis": "-1"}, "name": "best", "inputs": [[3, 0]], "backward_source_id": -1},
+        {
+            "op": "argmax",
+            "param": {"axis": "-1"},
+            "name": "best",
+            "inputs": [[3, 0]],
+            "backward_source_id": -1,
+        },
     ]
     net = mx.sym.load_json(json.dumps({"nodes": nodes, "arg_nodes": [0, 1, 2], "heads": [[4, 0]]}))
     assert net.list_arguments() == ["data", "bn_gamma", "bn_beta"]
     assert net.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
-    assert net.attr_dict()["bn"]["ctx_group"] == "dev1" and net.attr_dict()["bn_gamma"]["lr_mult"] == "0.1"
+    assert (
+        net.attr_dict()["bn"]["ctx_group"] == "dev1"
+        and net.attr_dict()["bn_gamma"]["lr_mult"] == "0.1"
+    )
     assert net.infer_shape(data=(2, 5))[1] == [(1,)]
 
 
@@ -268,8 +317,12 @@ def test_rows_in_mxnets_words_and_back(name):
 )  # fmt: skip
 def test_an_attribute_of_another_kind_is_refused_as_the_file_is_read(attribute, written):
     """MXNet: "Invalid Parameter format for kernel expect Shape(tuple) but value='Custom'"."""
-    saved = json.loads(mx.sym.Convolution(mx.sym.var("x"), kernel=(3, 3), num_filter=4, name="conv").tojson())
+    saved = json.loads(
+        mx.sym.Convolution(mx.sym.var("x"), kernel=(3, 3), num_filter=4, name="conv").tojson()
+    )
     node = next(each for each in saved["nodes"] if each["name"] == "conv")
     node["attrs"][attribute] = written
-    with pytest.raises(FormatError, match=f"'conv', Convolution.*Invalid Parameter format for {attribute}"):
+    with pytest.raises(
+        FormatError, match=f"'conv', Convolution.*Invalid Parameter format for {attribute}"
+    ):
         mx.sym.fromjson(json.dumps(saved))

@@ -33,7 +33,18 @@ def values(symbol, **arrays):
         (round(x, 1), X.round(1)),
         (snp.random.rand(2, 3) < 1, onp.ones((2, 3), bool)),
     ],
-    ids=["insert", "insert slice", "insert array", "histogram", "diagonal", "memory", "lstsq", "not", "round", "rand"],
+    ids=[
+        "insert",
+        "insert slice",
+        "insert array",
+        "histogram",
+        "diagonal",
+        "memory",
+        "lstsq",
+        "not",
+        "round",
+        "rand",
+    ],
 )
 def test_numpys(symbol, want):
     got = values(symbol, **({"x": X} if symbol.list_arguments() else {}))[0]
@@ -57,10 +68,17 @@ def test_shuffled_rows_are_the_same_rows():
 
 def test_contributed():
     data, shape = mx.sym.var("data"), mx.sym.var("shape")
-    got = mx.sym.contrib.dynamic_reshape(data, shape).eval(data=mx.nd.ones((2, 6)), shape=mx.nd.array([3, -1]))[0]
+    got = mx.sym.contrib.dynamic_reshape(data, shape).eval(
+        data=mx.nd.ones((2, 6)), shape=mx.nd.array([3, -1])
+    )[0]
     assert got.shape == (3, 4)
-    counts, edges = onp.array([1.0, 4, 9, 4, 1], "float32"), onp.linspace(-1, 1, 6).astype("float32")
-    want = mx.nd.contrib.calibrate_entropy(mx.nd.array(counts), mx.nd.array(edges), num_quantized_bins=3)
+    counts, edges = (
+        onp.array([1.0, 4, 9, 4, 1], "float32"),
+        onp.linspace(-1, 1, 6).astype("float32"),
+    )
+    want = mx.nd.contrib.calibrate_entropy(
+        mx.nd.array(counts), mx.nd.array(edges), num_quantized_bins=3
+    )
     symbol = mx.sym.contrib.calibrate_entropy(data, shape, num_quantized_bins=3)
     got = symbol.eval(data=mx.nd.array(counts), shape=mx.nd.array(edges))
     assert [float(a.asscalar()) for a in got] == [float(a.asscalar()) for a in want]
@@ -92,7 +110,9 @@ def test_of_the_tape():
 
 def test_first_versions_of_layers_are_the_layers():
     data = mx.sym.var("data")
-    net = mx.sym.Pooling_v1(mx.sym.Convolution_v1(data, kernel=(2, 2), num_filter=1, name="c"), kernel=(2, 2), name="p")
+    net = mx.sym.Pooling_v1(
+        mx.sym.Convolution_v1(data, kernel=(2, 2), num_filter=1, name="c"), kernel=(2, 2), name="p"
+    )
     run = net.simple_bind(mx.cpu(), data=(1, 1, 4, 4))
     run.arg_dict["c_weight"][:] = 1
     assert run.forward(data=mx.nd.ones((1, 1, 4, 4)))[0].asnumpy().tolist() == [[[[4, 4], [4, 4]]]]

@@ -33,7 +33,9 @@ def test_a_symbol_has_no_truth_and_no_numbers():
 
 def test_arguments_that_do_not_fit():
     x = mx.sym.var("x")
-    with pytest.raises(mx.MXNetError, match="Cannot find argument 'num_hiden'.*did you mean 'num_hidden'"):
+    with pytest.raises(
+        mx.MXNetError, match="Cannot find argument 'num_hiden'.*did you mean 'num_hidden'"
+    ):
         mx.sym.FullyConnected(x, num_hiden=3)
     with pytest.raises(AssertionError, match="Argument rhs must be Symbol"):
         mx.sym.elemwise_add(x, np.ones(2))
@@ -103,18 +105,34 @@ def test_optimized():
     a, b = mx.sym.var("a"), mx.sym.var("b")
     same = ((a + b) + (a + b)).bind(mx.cpu(), {"a": mx.nd.ones((2,)), "b": mx.nd.ones((2,))})
     assert len(same.get_optimized_symbol().get_internals()) == 4
-    assert same.get_optimized_symbol().eval(a=mx.nd.ones((2,)), b=mx.nd.ones((2,)))[0].asnumpy().tolist() == [4, 4]
+    assert same.get_optimized_symbol().eval(a=mx.nd.ones((2,)), b=mx.nd.ones((2,)))[
+        0
+    ].asnumpy().tolist() == [4, 4]
     random = mx.sym.Dropout(a) + mx.sym.Dropout(a)
-    assert len(random.bind(mx.cpu(), {"a": mx.nd.ones((2,))}).get_optimized_symbol().get_internals()) == 4
+    assert (
+        len(random.bind(mx.cpu(), {"a": mx.nd.ones((2,))}).get_optimized_symbol().get_internals())
+        == 4
+    )
 
 
 def test_np_symbols():
     x = mx.sym.var("x").as_np_ndarray()
     array = mx.np.arange(12).reshape(3, 4)
     chosen = mx.sym.np.where(x > 5, x, 0.5)
-    made = mx.sym.Group([x[1], x[:, 1:3], x[..., None, -1], x.T, x.reshape(-1, 2), x @ x.T, x // 5, chosen])
+    made = mx.sym.Group(
+        [x[1], x[:, 1:3], x[..., None, -1], x.T, x.reshape(-1, 2), x @ x.T, x // 5, chosen]
+    )
     n = array.asnumpy()
-    expected = [n[1], n[:, 1:3], n[..., None, -1], n.T, n.reshape(-1, 2), n @ n.T, n // 5, np.where(n > 5, n, 0.5)]
+    expected = [
+        n[1],
+        n[:, 1:3],
+        n[..., None, -1],
+        n.T,
+        n.reshape(-1, 2),
+        n @ n.T,
+        n // 5,
+        np.where(n > 5, n, 0.5),
+    ]
     for got, want in zip(made.eval(x=array), expected, strict=True):
         assert type(got) is mx.np.ndarray
         np.testing.assert_allclose(got.asnumpy(), want)
@@ -138,14 +156,20 @@ def test_lengths_of_minus_one_follow_from_what_is_around():
     ((-1, 3, 5, 5), (0, -1), True, (5, 30), (2, 3, 5, 5)),
     ((2, -1, -1, 5), (2, -1), False, (2, 75), (2, -1, -1, 5)),
 ])  # fmt: skip
-def test_the_one_unknown_length_of_a_reshape_follows_from_its_size(given, codes, reverse, out, whole):
-    net = mx.sym.elemwise_add(mx.sym.var("x").reshape(codes, reverse=reverse), mx.sym.ones(shape=out))
+def test_the_one_unknown_length_of_a_reshape_follows_from_its_size(
+    given, codes, reverse, out, whole
+):
+    net = mx.sym.elemwise_add(
+        mx.sym.var("x").reshape(codes, reverse=reverse), mx.sym.ones(shape=out)
+    )
     assert net.infer_shape_partial(x=given)[0] == [whole]
 
 
 def test_of_a_length_that_is_not_known_no_slice_is_known():
     rows = mx.sym.var("data", shape=(-1, 20))
-    assert mx.sym.slice(rows, begin=(2, 3), end=(5, 10), step=(3, 3)).infer_shape_partial()[1] == [(-1, 3)]
+    assert mx.sym.slice(rows, begin=(2, 3), end=(5, 10), step=(3, 3)).infer_shape_partial()[1] == [
+        (-1, 3)
+    ]
     assert mx.sym.slice_axis(rows, axis=0, begin=0, end=5).infer_shape_partial()[1] == [(-1, 20)]
     assert mx.sym.slice_axis(rows, axis=1, begin=0, end=5).infer_shape_partial()[1] == [(-1, 5)]
 
@@ -157,13 +181,20 @@ def test_arguments_that_a_symbol_does_not_have():
             ask(date=(2, 3))
     with pytest.raises(mx.MXNetError, match="no argument 'date'"):
         net.infer_type(date="float32")
-    assert net.simple_bind(mx.cpu(), data=(2, 3), label=(2,)).arg_dict["data"].shape == (2, 3)  # iterators say more
+    assert net.simple_bind(mx.cpu(), data=(2, 3), label=(2,)).arg_dict["data"].shape == (
+        2,
+        3,
+    )  # iterators say more
 
 
 def test_random_numbers_without_a_shape_take_that_of_what_they_meet():
     mx.npx.reset_np()  # what MXNet 2.0.0b1 gives
     x = mx.sym.var("x")
-    for drawn in (mx.sym.random.normal(loc=1.0), mx.sym.random.randn(data=mx.sym.ones((2, 3))), mx.sym.zeros(shape=())):
+    for drawn in (
+        mx.sym.random.normal(loc=1.0),
+        mx.sym.random.randn(data=mx.sym.ones((2, 3))),
+        mx.sym.zeros(shape=()),
+    ):
         assert (drawn + x)._bind(mx.cpu(), {"x": mx.nd.zeros((2, 3))}).forward()[0].shape == (2, 3)
     assert mx.nd.random.normal().shape == (1,)
     with pytest.raises(mx.MXNetError, match="shape"):
@@ -181,7 +212,9 @@ def test_what_an_operator_requires_is_asked_for_as_it_is_composed(operator, miss
 
 
 def test_parameters_that_are_made_keep_what_was_said_of_the_operator():
-    net = mx.sym.Convolution(mx.sym.var("data"), name="c", kernel=(1, 1), num_filter=2, attr={"__mood__": "x"})
+    net = mx.sym.Convolution(
+        mx.sym.var("data"), name="c", kernel=(1, 1), num_filter=2, attr={"__mood__": "x"}
+    )
     said = {"kernel": "(1, 1)", "num_filter": "2", "__mood__": "x"}
     assert net.attr_dict() == {"c_weight": said, "c_bias": said, "c": said}
 

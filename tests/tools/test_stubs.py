@@ -33,12 +33,14 @@ def front_end() -> types.ModuleType:
         return None
 
     parameter = inspect.Parameter
-    made.__signature__ = inspect.Signature([
-        parameter("x", parameter.POSITIONAL_OR_KEYWORD),
-        parameter("axis", parameter.POSITIONAL_OR_KEYWORD, default=None),
-        parameter("scale", parameter.POSITIONAL_OR_KEYWORD, default=float("inf")),
-        parameter("out", parameter.KEYWORD_ONLY, default=None),
-    ])
+    made.__signature__ = inspect.Signature(
+        [
+            parameter("x", parameter.POSITIONAL_OR_KEYWORD),
+            parameter("axis", parameter.POSITIONAL_OR_KEYWORD, default=None),
+            parameter("scale", parameter.POSITIONAL_OR_KEYWORD, default=float("inf")),
+            parameter("out", parameter.KEYWORD_ONLY, default=None),
+        ]
+    )
 
     def written(shape: int | tuple[int, ...], /, dtype: str = "float32") -> list[Array]:
         return []

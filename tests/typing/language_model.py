@@ -14,7 +14,9 @@ class Model(nn.HybridBlock):
         self.lstm = rnn.LSTM(units, num_layers=2, dropout=0.2, layout="NTC")
         self.out = nn.Dense(words, flatten=False)
 
-    def forward(self, tokens: np.ndarray, state: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    def forward(
+        self, tokens: np.ndarray, state: list[np.ndarray]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
         x = self.embedding(tokens)
         assert_type(x, np.ndarray)
         y, state = self.lstm(x, state)
@@ -24,7 +26,9 @@ class Model(nn.HybridBlock):
         return self.lstm.begin_state(batch_size=batch)
 
 
-def step(model: Model, trainer: gluon.Trainer, tokens: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+def step(
+    model: Model, trainer: gluon.Trainer, tokens: np.ndarray, state: list[np.ndarray]
+) -> list[np.ndarray]:
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     with autograd.record():
         out, state = model(tokens[:, :-1], state)

@@ -7,7 +7,14 @@ from mxjax import autograd, gluon, np
 
 
 class Sigmoid(mx.operator.CustomOp):
-    def forward(self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: list[Any]) -> None:
+    def forward(
+        self,
+        is_train: bool,
+        req: list[str],
+        in_data: list[Any],
+        out_data: list[Any],
+        aux: list[Any],
+    ) -> None:
         self.assign(out_data[0], req[0], 1 / (1 + np.exp(-in_data[0])))
 
     def backward(

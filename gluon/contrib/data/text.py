@@ -26,9 +26,13 @@ class _WikiText(Dataset):
     _archive: tuple[str, str]
     _files: dict[str, tuple[str, str]]
 
-    def __init__(self, root: str | None = None, segment: str = "train", vocab: Any = None, seq_len: int = 35):
+    def __init__(
+        self, root: str | None = None, segment: str = "train", vocab: Any = None, seq_len: int = 35
+    ):
         if segment not in self._files:
-            raise MXNetValueError(f"{type(self).__name__}: segment is one of {', '.join(self._files)}, got {segment!r}")
+            raise MXNetValueError(
+                f"{type(self).__name__}: segment is one of {', '.join(self._files)}, got {segment!r}"
+            )
         if root is None:
             root = os.path.join(str(settings.get("data.home")), "datasets", self._namespace)
         self._root = os.path.expanduser(root)
@@ -39,7 +43,9 @@ class _WikiText(Dataset):
         numbers = self._numbers(self._file())
         rows = (len(numbers) - 1) // self._seq_len
         if rows < 1:
-            raise FormatError(f"{self._file()} has {len(numbers)} words: not enough for a row of {self._seq_len}")
+            raise FormatError(
+                f"{self._file()} has {len(numbers)} words: not enough for a row of {self._seq_len}"
+            )
         count = rows * self._seq_len
         self._data = to_array(numbers[:count].reshape(rows, -1))
         self._label = to_array(numbers[1 : count + 1].reshape(rows, -1))
@@ -62,7 +68,9 @@ class _WikiText(Dataset):
 
     def _for_worker(self) -> _WikiText:
         twin = self.__class__.__new__(self.__class__)
-        twin.__dict__.update(self.__dict__, _data=host_view(self._data), _label=host_view(self._label))
+        twin.__dict__.update(
+            self.__dict__, _data=host_view(self._data), _label=host_view(self._label)
+        )
         return twin
 
     def _numbers(self, path: str) -> np.ndarray:
@@ -76,7 +84,12 @@ class _WikiText(Dataset):
         self._counter = utils.count_tokens_from_str(content)
         if self._vocab is None:
             self._vocab = vocab.Vocabulary(counter=self._counter, reserved_tokens=[EOS_TOKEN])
-        words = [word for line in content.splitlines() if line.strip() for word in (*line.split(), EOS_TOKEN)]
+        words = [
+            word
+            for line in content.splitlines()
+            if line.strip()
+            for word in (*line.split(), EOS_TOKEN)
+        ]
         return np.array(self._vocab.to_indices(words), np.int32)
 
     def _file(self) -> str:
@@ -88,7 +101,9 @@ class _WikiText(Dataset):
         archive, archive_sha1 = self._archive
         url = _get_repo_file_url(f"gluon/dataset/{self._namespace}", archive)
         try:
-            packed = download(url, path=os.path.join(self._root, archive), sha1_hash=archive_sha1, retries=1)
+            packed = download(
+                url, path=os.path.join(self._root, archive), sha1_hash=archive_sha1, retries=1
+            )
         except MXNetError as error:
             raise MXNetFileNotFoundError(
                 f"{type(self).__name__} needs {name} (or {archive}) in {self._root}, and {error}. Put it there (root= "

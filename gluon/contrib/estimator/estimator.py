@@ -100,14 +100,18 @@ class Estimator(Shown):
 
     def _check_loss(self, loss: Any) -> Any:
         if not isinstance(loss, Loss):
-            raise errors.MXNetValueError(f"loss must be a Loss, refer to gluon.loss.Loss: got {loss}")
+            raise errors.MXNetValueError(
+                f"loss must be a Loss, refer to gluon.loss.Loss: got {loss}"
+            )
         return loss
 
     context = property(lambda self: self.device)  # MXNet 1's name
 
     def _check_context(self, context: Any) -> list[Device]:
         warnings.warn(
-            "Estimator._check_context has been renamed to Estimator._check_devices", DeprecationWarning, stacklevel=2
+            "Estimator._check_context has been renamed to Estimator._check_devices",
+            DeprecationWarning,
+            stacklevel=2,
         )
         return self._check_devices(context)
 
@@ -138,7 +142,10 @@ class Estimator(Shown):
     def _check_batch_processor(self, batch_processor: Any) -> Any:
         if batch_processor is None:
             return BatchProcessor()
-        if not all(callable(getattr(batch_processor, name, None)) for name in ("fit_batch", "evaluate_batch")):
+        if not all(
+            callable(getattr(batch_processor, name, None))
+            for name in ("fit_batch", "evaluate_batch")
+        ):
             raise errors.MXNetValueError(
                 "Customized Batch Processor must contain fit_batch() and evaluate_batch() methods"
             )
@@ -146,7 +153,9 @@ class Estimator(Shown):
 
     def _initialize(self, initializer: Any) -> None:
         if not self._is_initialized():
-            with warnings.catch_warnings():  # of parameters that are there already and stay as they are
+            with (
+                warnings.catch_warnings()
+            ):  # of parameters that are there already and stay as they are
                 warnings.simplefilter("ignore")
                 self.net.initialize(init=initializer, device=self.device)
         elif initializer:
@@ -160,7 +169,8 @@ class Estimator(Shown):
     def _check_trainer(self, trainer: Any) -> Any:
         if not trainer:
             warnings.warn(
-                "No trainer specified, default SGD optimizer with learning rate 0.001 is used.", stacklevel=3
+                "No trainer specified, default SGD optimizer with learning rate 0.001 is used.",
+                stacklevel=3,
             )
             return Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.001})
         if not isinstance(trainer, Trainer):
@@ -175,7 +185,9 @@ class Estimator(Shown):
             return False
         return True
 
-    def _get_data_and_label(self, batch: Any, device: Any, batch_axis: int = 0) -> tuple[list[Any], list[Any]]:
+    def _get_data_and_label(
+        self, batch: Any, device: Any, batch_axis: int = 0
+    ) -> tuple[list[Any], list[Any]]:
         return BatchProcessor()._get_data_and_label(batch, device, batch_axis)
 
     # ---- metrics -------------------------------------------------------------------------------------
@@ -185,9 +197,13 @@ class Estimator(Shown):
             suggested = _suggest_metric_for_loss(self.loss)
             self._train_metrics = [suggested] if suggested else []
             kind = type(self.loss).__name__
-            name = getattr(self.loss, "name", kind).rstrip("0123456789") if generation() == 1 else kind
+            name = (
+                getattr(self.loss, "name", kind).rstrip("0123456789") if generation() == 1 else kind
+            )
             self._train_metrics.append(LossMetric(name))
-        for metric in self._train_metrics:  # handlers tell metrics of training from those of validation by the name
+        for metric in (
+            self._train_metrics
+        ):  # handlers tell metrics of training from those of validation by the name
             metric.name = f"training {metric.name}"
 
     def _add_validation_metrics(self) -> None:
@@ -264,7 +280,9 @@ class Estimator(Shown):
         self.max_batch = batches
         self.batch_axis = batch_axis
         handlers = self._prepare_default_handlers(val_data, event_handlers)
-        train_begin, epoch_begin, batch_begin, batch_end, epoch_end, train_end = self._categorize_handlers(handlers)
+        train_begin, epoch_begin, batch_begin, batch_end, epoch_end, train_end = (
+            self._categorize_handlers(handlers)
+        )
         for handler in train_begin:
             handler.train_begin(self)
         while True:
@@ -276,7 +294,8 @@ class Estimator(Shown):
                 _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
                 # Each handler is asked, also behind one that says stop.
                 stops = [
-                    handler.batch_end(self, batch=batch, pred=pred, label=label, loss=loss) for handler in batch_end
+                    handler.batch_end(self, batch=batch, pred=pred, label=label, loss=loss)
+                    for handler in batch_end
                 ]
                 if any(stops):
                     break
@@ -323,4 +342,6 @@ class Estimator(Shown):
 
     def _categorize_handlers(self, event_handlers: list[Any]) -> list[list[Any]]:
         """The handlers of each kind: of training's begin, an epoch's, a batch's, and their ends."""
-        return [[handler for handler in event_handlers if isinstance(handler, kind)] for kind in _KINDS]
+        return [
+            [handler for handler in event_handlers if isinstance(handler, kind)] for kind in _KINDS
+        ]

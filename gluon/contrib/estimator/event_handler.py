@@ -33,7 +33,9 @@ def _check_event_handlers(handlers: Any) -> list[Any]:
         return [handlers]
     handlers = handlers or []
     if not all(isinstance(handler, EventHandler) for handler in handlers):
-        raise errors.MXNetValueError(f"handlers must be an EventHandler or a list of EventHandler, got: {handlers}")
+        raise errors.MXNetValueError(
+            f"handlers must be an EventHandler or a list of EventHandler, got: {handlers}"
+        )
     return handlers  # type: ignore[no-any-return]
 
 
@@ -169,7 +171,11 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         self.current_epoch = 0
 
     def _evaluate(self, estimator: Any) -> None:
-        self.eval_fn(val_data=self.val_data, batch_axis=estimator.batch_axis, event_handlers=self.event_handlers)
+        self.eval_fn(
+            val_data=self.val_data,
+            batch_axis=estimator.batch_axis,
+            event_handlers=self.event_handlers,
+        )
 
     def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """Evaluate, if it is time."""
@@ -196,7 +202,9 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
       ValueError: another ``log_interval``.
     """
 
-    def __init__(self, log_interval: int | str = "epoch", metrics: Any = None, priority: float = math.inf):
+    def __init__(
+        self, log_interval: int | str = "epoch", metrics: Any = None, priority: float = math.inf
+    ):
         super().__init__()
         if not isinstance(log_interval, int) and log_interval != "epoch":
             raise errors.MXNetValueError(
@@ -235,7 +243,9 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         """Say how it ended."""
         seconds = time.time() - self.train_start
         estimator.logger.info(
-            self._said(f"Train finished using total {int(seconds)}s with {self.current_epoch} epochs. ")
+            self._said(
+                f"Train finished using total {int(seconds)}s with {self.current_epoch} epochs. "
+            )
         )
 
     def batch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
@@ -262,7 +272,9 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.epoch_start = time.time()
         if any("training" in metric.name for metric in self.metrics):
             estimator.logger.info(
-                "[Epoch %d] Begin, current learning rate: %.4f", self.current_epoch, estimator.trainer.learning_rate
+                "[Epoch %d] Begin, current learning rate: %.4f",
+                self.current_epoch,
+                estimator.trainer.learning_rate,
             )
         else:
             estimator.logger.info("Validation Begin")
@@ -270,7 +282,9 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """Say what the epoch brought."""
         seconds = time.time() - self.epoch_start
-        estimator.logger.info(self._said(f"[Epoch {self.current_epoch}] Finished in {seconds:.3f}s, "))
+        estimator.logger.info(
+            self._said(f"[Epoch {self.current_epoch}] Finished in {seconds:.3f}s, ")
+        )
         self.current_epoch += 1
         self.batch_index = 0
 
@@ -423,7 +437,10 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             )
             self.best = value
         else:
-            self._tell(estimator, f"{name} did not improve from {self.best:0.5f}, skipping updating best model")
+            self._tell(
+                estimator,
+                f"{name} did not improve from {self.best:0.5f}, skipping updating best model",
+            )
 
     def _save_symbol(self, estimator: Any) -> None:
         file = os.path.join(self.model_dir, f"{self.model_prefix}-symbol.json")
@@ -460,7 +477,11 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         self.trained_batch = self._find_max_iteration(
             self.model_dir, f"{prefix}{self.trained_epoch}", "batch", ".params"
         )
-        unit, most = ("batches", estimator.max_batch) if estimator.max_batch else ("epochs", estimator.max_epoch)
+        unit, most = (
+            ("batches", estimator.max_batch)
+            if estimator.max_batch
+            else ("epochs", estimator.max_epoch)
+        )
         if self.trained_epoch == -1:
             estimator.logger.info(
                 f"CheckpointHandler: No checkpoint found, training from scratch for {most} {unit}"
@@ -477,11 +498,14 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         else:
             estimator.max_epoch = most - done - 1
         file = os.path.join(
-            self.model_dir, f"{self.model_prefix}-epoch{self.trained_epoch}batch{self.trained_batch}"
+            self.model_dir,
+            f"{self.model_prefix}-epoch{self.trained_epoch}batch{self.trained_batch}",
         )
         for ending in (".params", ".states"):
             if not os.path.exists(file + ending):
-                raise errors.MXNetAssertionError(f"Failed to load checkpoint, {file + ending} does not exist")
+                raise errors.MXNetAssertionError(
+                    f"Failed to load checkpoint, {file + ending} does not exist"
+                )
         estimator.net.load_parameters(f"{file}.params", device=estimator.device)
         estimator.trainer.load_states(f"{file}.states")
         estimator.logger.warning(
@@ -490,7 +514,12 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         )
 
     def _find_max_iteration(
-        self, dir: str, prefix: str, start: str, end: str, saved_checkpoints: list[str] | None = None
+        self,
+        dir: str,
+        prefix: str,
+        start: str,
+        end: str,
+        saved_checkpoints: list[str] | None = None,
     ) -> int:
         """The largest number between ``start`` and ``end`` in the names of files; -1 where there is none."""
         most = -1
@@ -526,7 +555,12 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
     """
 
     def __init__(
-        self, monitor: Any, min_delta: float = 0, patience: int = 0, mode: str = "auto", baseline: float | None = None
+        self,
+        monitor: Any,
+        min_delta: float = 0,
+        patience: int = 0,
+        mode: str = "auto",
+        baseline: float | None = None,
     ):
         super().__init__()
         if not isinstance(monitor, EvalMetric):

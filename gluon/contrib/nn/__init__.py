@@ -32,9 +32,19 @@ class SparseEmbedding(Block):
       weight_initializer: of the table; a sparse array begins with zeros where none is given.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None):
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+    ):
         super().__init__()
-        self._options: dict[str, Any] = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
+        self._options: dict[str, Any] = {
+            "input_dim": input_dim,
+            "output_dim": output_dim,
+            "dtype": dtype,
+        }
         self.weight = Parameter(
             "weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, stype="row_sparse",
             grad_stype="row_sparse",

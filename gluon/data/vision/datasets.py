@@ -78,14 +78,20 @@ class _DownloadedDataset(Dataset):
         return len(self._label)
 
     def _host_item(self, idx: Any) -> Any:
-        if self._transform is not None or type(self).__getitem__ is not _DownloadedDataset.__getitem__:
+        if (
+            self._transform is not None
+            or type(self).__getitem__ is not _DownloadedDataset.__getitem__
+        ):
             return self[idx]
         if is_array(self._data):
             return self[idx]
         return host_view(self._data[idx]), host_view(self._label[idx])
 
     def _columns(self) -> tuple[Any, Any] | None:
-        if self._transform is not None or type(self).__getitem__ is not _DownloadedDataset.__getitem__:
+        if (
+            self._transform is not None
+            or type(self).__getitem__ is not _DownloadedDataset.__getitem__
+        ):
             return None
         return self._data, self._label
 
@@ -313,7 +319,10 @@ class ImageRecordDataset(RecordFileDataset):
         return (image, label) if self._transform is None else self._transform(image, label)
 
     def _host_item(self, idx: Any) -> Any:
-        if self._transform is not None or type(self).__getitem__ is not ImageRecordDataset.__getitem__:
+        if (
+            self._transform is not None
+            or type(self).__getitem__ is not ImageRecordDataset.__getitem__
+        ):
             return self[idx]
         pixels, label = self._read(idx)
         return host_view(pixels), label

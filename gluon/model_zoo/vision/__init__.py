@@ -72,12 +72,22 @@ __all__ = [
 ]  # fmt: skip
 
 _MODELS = {
-    **{f"resnet{n}_v{v}": globals()[f"resnet{n}_v{v}"] for n in (18, 34, 50, 101, 152) for v in (1, 2)},
+    **{
+        f"resnet{n}_v{v}": globals()[f"resnet{n}_v{v}"]
+        for n in (18, 34, 50, 101, 152)
+        for v in (1, 2)
+    },
     **{f"resnet{n}_v1b": globals()[f"resnet{n}_v1b"] for n in (50, 101, 152)},
     **{f"vgg{n}{bn}": globals()[f"vgg{n}{bn}"] for n in (11, 13, 16, 19) for bn in ("", "_bn")},
     **{f"densenet{n}": globals()[f"densenet{n}"] for n in (121, 161, 169, 201)},
-    **{f"mobilenet{w}": globals()[f"mobilenet{w.replace('.', '_')}"] for w in ("1.0", "0.75", "0.5", "0.25")},
-    **{f"mobilenetv2_{w}": globals()[f"mobilenet_v2_{w.replace('.', '_')}"] for w in ("1.0", "0.75", "0.5", "0.25")},
+    **{
+        f"mobilenet{w}": globals()[f"mobilenet{w.replace('.', '_')}"]
+        for w in ("1.0", "0.75", "0.5", "0.25")
+    },
+    **{
+        f"mobilenetv2_{w}": globals()[f"mobilenet_v2_{w.replace('.', '_')}"]
+        for w in ("1.0", "0.75", "0.5", "0.25")
+    },
     "alexnet": alexnet,
     "inceptionv3": inception_v3,
     "squeezenet1.0": squeezenet1_0,

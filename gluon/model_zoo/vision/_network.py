@@ -72,7 +72,9 @@ def takes_ctx(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def variant(name: str, make: Callable[..., Any], text: str, *chosen: Any, **options: Any) -> Callable[..., Any]:
+def variant(
+    name: str, make: Callable[..., Any], text: str, *chosen: Any, **options: Any
+) -> Callable[..., Any]:
     """A constructor ``name(**kwargs)`` of one variant."""
 
     def made(**kwargs: Any) -> Any:

@@ -44,7 +44,9 @@ class AlexNet(FeatureNetwork):
 
 
 @takes_ctx
-def alexnet(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> AlexNet:
+def alexnet(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> AlexNet:
     """AlexNet, with trained weights if ``pretrained``.
 
     Args:

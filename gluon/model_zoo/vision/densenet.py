@@ -33,7 +33,10 @@ def _make_dense_layer(growth_rate: int, bn_size: int, dropout: float) -> nn.Hybr
 def _make_transition(channels: int) -> nn.HybridSequential:
     half = unnamed()
     half.add(
-        nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2)
+        nn.BatchNorm(),
+        nn.Activation("relu"),
+        nn.Conv2D(channels, 1, use_bias=False),
+        nn.AvgPool2D(2, 2),
     )
     return half
 
@@ -97,7 +100,11 @@ densenet_spec = {
 
 @takes_ctx
 def get_densenet(
-    num_layers: int, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+    num_layers: int,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
 ) -> DenseNet:
     """DenseNet with 121, 161, 169 or 201 layers, with trained weights if ``pretrained``."""
     net = DenseNet(*densenet_spec[num_layers], **kwargs)

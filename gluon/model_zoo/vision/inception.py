@@ -40,7 +40,10 @@ def _make_branch(use_pool: str | None, *conv_settings: Conv) -> nn.HybridSequent
     pool = pools[use_pool]() if use_pool in pools else None
     defaults = (None, None, 1, 0)
     convs = [
-        tuple(default if given is None else given for given, default in zip(conv, defaults, strict=False))
+        tuple(
+            default if given is None else given
+            for given, default in zip(conv, defaults, strict=False)
+        )
         for conv in conv_settings
     ]
     return _branch(*convs, pool=pool)
@@ -52,7 +55,9 @@ def _beside(*branches: nn.HybridBlock) -> nn.HybridConcatenate:
     return out  # type: ignore[no-any-return]
 
 
-def _named(prefix: str, make: Callable[..., nn.HybridConcatenate], *options: int) -> nn.HybridConcatenate:
+def _named(
+    prefix: str, make: Callable[..., nn.HybridConcatenate], *options: int
+) -> nn.HybridConcatenate:
     """A module of the network, which MXNet 1 calls `A1_`."""
     out = called(prefix, nn.HybridConcatenate, axis=1)
     with scope_of(out):
@@ -102,7 +107,10 @@ def _d() -> nn.HybridConcatenate:
 def _e() -> nn.HybridConcatenate:
     def forked(*convs: Conv) -> nn.HybridSequential:
         out = unnamed()
-        out.add(_branch(*convs), _beside(_branch((384, (1, 3), 1, (0, 1))), _branch((384, (3, 1), 1, (1, 0)))))
+        out.add(
+            _branch(*convs),
+            _beside(_branch((384, (1, 3), 1, (0, 1))), _branch((384, (3, 1), 1, (1, 0)))),
+        )
         return out
 
     return _beside(

@@ -34,7 +34,9 @@ def _add_conv(
     active: bool = True,
     relu6: bool = False,
 ) -> None:
-    out.add(nn.Conv2D(channels, kernel, stride, pad, groups=num_group, use_bias=False), nn.BatchNorm())
+    out.add(
+        nn.Conv2D(channels, kernel, stride, pad, groups=num_group, use_bias=False), nn.BatchNorm()
+    )
     if active:
         out.add(RELU6() if relu6 else nn.Activation("relu"))
 
@@ -110,11 +112,16 @@ class MobileNetV2(FeatureNetwork):
             _add_conv(self.features, int(32 * multiplier), 3, 2, 1, relu6=True)
             for k, stride in enumerate(strides):
                 self.features.add(LinearBottleneck(widths[k], widths[k + 1], 6 if k else 1, stride))
-            _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)
+            _add_conv(
+                self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True
+            )
             self.features.add(nn.GlobalAvgPool2D())
         self.output = called("output_")
         with scope_of(self.output):
-            self.output.add(called("pred_", nn.Conv2D, channels=classes, kernel_size=1, use_bias=False), nn.Flatten())
+            self.output.add(
+                called("pred_", nn.Conv2D, channels=classes, kernel_size=1, use_bias=False),
+                nn.Flatten(),
+            )
 
 
 def _label(multiplier: float) -> str:
@@ -125,7 +132,11 @@ def _label(multiplier: float) -> str:
 
 @takes_ctx
 def get_mobilenet(
-    multiplier: float, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+    multiplier: float,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
 ) -> MobileNet:
     """MobileNet of a width, with trained weights if ``pretrained``.
 
@@ -144,7 +155,11 @@ def get_mobilenet(
 
 @takes_ctx
 def get_mobilenet_v2(
-    multiplier: float, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+    multiplier: float,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
 ) -> MobileNetV2:
     """MobileNet v2 of a width, with trained weights if ``pretrained``.
 
@@ -164,8 +179,16 @@ def get_mobilenet_v2(
 mobilenet1_0 = variant("mobilenet1_0", get_mobilenet, "MobileNet", 1.0)
 mobilenet0_75 = variant("mobilenet0_75", get_mobilenet, "MobileNet with 0.75 of the channels", 0.75)
 mobilenet0_5 = variant("mobilenet0_5", get_mobilenet, "MobileNet with half the channels", 0.5)
-mobilenet0_25 = variant("mobilenet0_25", get_mobilenet, "MobileNet with a quarter of the channels", 0.25)
+mobilenet0_25 = variant(
+    "mobilenet0_25", get_mobilenet, "MobileNet with a quarter of the channels", 0.25
+)
 mobilenet_v2_1_0 = variant("mobilenet_v2_1_0", get_mobilenet_v2, "MobileNet v2", 1.0)
-mobilenet_v2_0_75 = variant("mobilenet_v2_0_75", get_mobilenet_v2, "MobileNet v2 with 0.75 of the channels", 0.75)
-mobilenet_v2_0_5 = variant("mobilenet_v2_0_5", get_mobilenet_v2, "MobileNet v2 with half the channels", 0.5)
-mobilenet_v2_0_25 = variant("mobilenet_v2_0_25", get_mobilenet_v2, "MobileNet v2 with a quarter of the channels", 0.25)
+mobilenet_v2_0_75 = variant(
+    "mobilenet_v2_0_75", get_mobilenet_v2, "MobileNet v2 with 0.75 of the channels", 0.75
+)
+mobilenet_v2_0_5 = variant(
+    "mobilenet_v2_0_5", get_mobilenet_v2, "MobileNet v2 with half the channels", 0.5
+)
+mobilenet_v2_0_25 = variant(
+    "mobilenet_v2_0_25", get_mobilenet_v2, "MobileNet v2 with a quarter of the channels", 0.25
+)

@@ -191,13 +191,19 @@ class _ResNet(FeatureNetwork):
                 nn.MaxPool2D(3, 2, 1),
             )  # fmt: skip
 
-    def _stages(self, block: Callable[..., HybridBlock], layers: Sequence[int], channels: Sequence[int]) -> None:
+    def _stages(
+        self, block: Callable[..., HybridBlock], layers: Sequence[int], channels: Sequence[int]
+    ) -> None:
         for i, count in enumerate(layers):
             before, after = channels[i], channels[i + 1]
             stage = called(f"stage{i + 1}_")
             with scope_of(stage):
                 for k in range(count):
-                    first = {"stride": 2 if i else 1, "downsample": before != after, "in_channels": before}
+                    first = {
+                        "stride": 2 if i else 1,
+                        "downsample": before != after,
+                        "in_channels": before,
+                    }
                     rest = {"stride": 1, "downsample": False, "in_channels": after}
                     stage.add(unnamed(block, channels=after, **(rest if k else first)))
             self.features.add(stage)
@@ -315,13 +321,19 @@ def get_resnet(
     if version not in (1, 2):
         raise errors.MXNetAssertionError(f"Invalid resnet version: {version}. Options are 1 and 2.")
     kind, layers, channels = resnet_spec[num_layers]
-    net = resnet_net_versions[version - 1](resnet_block_versions[version - 1][kind], layers, channels, **kwargs)
+    net = resnet_net_versions[version - 1](
+        resnet_block_versions[version - 1][kind], layers, channels, **kwargs
+    )
     return load_pretrained(net, pretrained, f"resnet{num_layers}_v{version}", root, device)
 
 
 @takes_ctx
 def get_resnet_v1b(
-    num_layers: int, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+    num_layers: int,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
 ) -> ResNetV1:
     """ResNet of version 1 with 50, 101 or 152 layers as torchvision has it (`BottleneckV1b`).
 
@@ -332,9 +344,15 @@ def get_resnet_v1b(
     return load_pretrained(net, pretrained, f"resnet{num_layers}_v1b", root, device)  # type: ignore[no-any-return]
 
 
-resnet50_v1b = variant("resnet50_v1b", get_resnet_v1b, "ResNet with 50 layers as torchvision has it", 50)
-resnet101_v1b = variant("resnet101_v1b", get_resnet_v1b, "ResNet with 101 layers as torchvision has it", 101)
-resnet152_v1b = variant("resnet152_v1b", get_resnet_v1b, "ResNet with 152 layers as torchvision has it", 152)
+resnet50_v1b = variant(
+    "resnet50_v1b", get_resnet_v1b, "ResNet with 50 layers as torchvision has it", 50
+)
+resnet101_v1b = variant(
+    "resnet101_v1b", get_resnet_v1b, "ResNet with 101 layers as torchvision has it", 101
+)
+resnet152_v1b = variant(
+    "resnet152_v1b", get_resnet_v1b, "ResNet with 152 layers as torchvision has it", 152
+)
 resnet18_v1 = variant("resnet18_v1", get_resnet, "ResNet with 18 layers", 1, 18)
 resnet34_v1 = variant("resnet34_v1", get_resnet, "ResNet with 34 layers", 1, 34)
 resnet50_v1 = variant("resnet50_v1", get_resnet, "ResNet with 50 layers", 1, 50)

@@ -52,21 +52,33 @@ class SqueezeNet(FeatureNetwork):
     def __init__(self, version: str, classes: int = 1000):
         super().__init__()
         if version not in _FIRES:
-            raise errors.MXNetAssertionError(f"Unsupported SqueezeNet version {version}:1.0 or 1.1 expected")
+            raise errors.MXNetAssertionError(
+                f"Unsupported SqueezeNet version {version}:1.0 or 1.1 expected"
+            )
         self.features = unnamed()
         first = nn.Conv2D(96, 7, 2) if version == "1.0" else nn.Conv2D(64, 3, 2)
         self.features.add(first, nn.Activation("relu"))
         for part in _FIRES[version]:
             pools = part is _POOL
-            self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True) if pools else _make_fire(part, 4 * part, 4 * part))
+            self.features.add(
+                nn.MaxPool2D(3, 2, ceil_mode=True)
+                if pools
+                else _make_fire(part, 4 * part, 4 * part)
+            )
         self.features.add(nn.Dropout(0.5))
         self.output = unnamed()
-        self.output.add(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten())
+        self.output.add(
+            nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten()
+        )
 
 
 @takes_ctx
 def get_squeezenet(
-    version: str, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+    version: str,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
 ) -> SqueezeNet:
     """SqueezeNet of a version, with trained weights if ``pretrained``."""
     net = SqueezeNet(version, **kwargs)

@@ -31,11 +31,17 @@ class VGG(FeatureNetwork):
     """
 
     def __init__(
-        self, layers: Sequence[int], filters: Sequence[int], classes: int = 1000, batch_norm: bool = False
+        self,
+        layers: Sequence[int],
+        filters: Sequence[int],
+        classes: int = 1000,
+        batch_norm: bool = False,
     ):
         super().__init__()
         if len(layers) != len(filters):
-            raise errors.MXNetAssertionError(f"{len(layers)} blocks of layers and {len(filters)} of filters")
+            raise errors.MXNetAssertionError(
+                f"{len(layers)} blocks of layers and {len(filters)} of filters"
+            )
         self.features = unnamed()
         for count, channels in zip(layers, filters, strict=True):
             for _ in range(count):
@@ -46,7 +52,9 @@ class VGG(FeatureNetwork):
                 self.features.add(nn.Activation("relu"))
             self.features.add(nn.MaxPool2D(strides=2))
         for _ in range(2):
-            self.features.add(nn.Dense(4096, activation="relu", weight_initializer="normal"), nn.Dropout(0.5))
+            self.features.add(
+                nn.Dense(4096, activation="relu", weight_initializer="normal"), nn.Dropout(0.5)
+            )
         self.output = nn.Dense(classes, weight_initializer="normal")
 
 
@@ -61,7 +69,11 @@ vgg_spec = {
 
 @takes_ctx
 def get_vgg(
-    num_layers: int, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+    num_layers: int,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
 ) -> VGG:
     """VGG with 11, 13, 16 or 19 layers, with trained weights if ``pretrained``.
 
@@ -83,7 +95,15 @@ vgg11 = variant("vgg11", get_vgg, "VGG with 11 layers", 11)
 vgg13 = variant("vgg13", get_vgg, "VGG with 13 layers", 13)
 vgg16 = variant("vgg16", get_vgg, "VGG with 16 layers", 16)
 vgg19 = variant("vgg19", get_vgg, "VGG with 19 layers", 19)
-vgg11_bn = variant("vgg11_bn", get_vgg, "VGG with 11 layers and batch normalization", 11, batch_norm=True)
-vgg13_bn = variant("vgg13_bn", get_vgg, "VGG with 13 layers and batch normalization", 13, batch_norm=True)
-vgg16_bn = variant("vgg16_bn", get_vgg, "VGG with 16 layers and batch normalization", 16, batch_norm=True)
-vgg19_bn = variant("vgg19_bn", get_vgg, "VGG with 19 layers and batch normalization", 19, batch_norm=True)
+vgg11_bn = variant(
+    "vgg11_bn", get_vgg, "VGG with 11 layers and batch normalization", 11, batch_norm=True
+)
+vgg13_bn = variant(
+    "vgg13_bn", get_vgg, "VGG with 13 layers and batch normalization", 13, batch_norm=True
+)
+vgg16_bn = variant(
+    "vgg16_bn", get_vgg, "VGG with 16 layers and batch normalization", 16, batch_norm=True
+)
+vgg19_bn = variant(
+    "vgg19_bn", get_vgg, "VGG with 19 layers and batch normalization", 19, batch_norm=True
+)

@@ -50,7 +50,9 @@ class Beta(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         value = self._checked(value)
-        return (self.alpha - 1) * np.log(value) + (self.beta - 1) * np.log1p(-value) - self._log_beta()
+        return (
+            (self.alpha - 1) * np.log(value) + (self.beta - 1) * np.log1p(-value) - self._log_beta()
+        )
 
     def entropy(self) -> Any:
         a, b = self.alpha, self.beta

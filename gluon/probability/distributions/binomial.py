@@ -29,7 +29,9 @@ class Binomial(Odds, Distribution):
     support = NonNegativeInteger()
     arg_constraints = {"prob": Interval(0, 1), "logit": Real()}
 
-    def __init__(self, n: int = 1, prob: Any = None, logit: Any = None, validate_args: bool | None = None):
+    def __init__(
+        self, n: int = 1, prob: Any = None, logit: Any = None, validate_args: bool | None = None
+    ):
         if n < 0 or n % 1 != 0:
             raise errors.MXNetValueError(f"Expect `n` to be non-negative integer, received n={n}")
         self._take_odds(prob, logit)

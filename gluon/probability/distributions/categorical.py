@@ -36,7 +36,11 @@ class Categorical(Odds, Distribution):
     _of_events = ("prob", "logit")
 
     def __init__(
-        self, num_events: int, prob: Any = None, logit: Any = None, validate_args: bool | None = None
+        self,
+        num_events: int,
+        prob: Any = None,
+        logit: Any = None,
+        validate_args: bool | None = None,
     ):
         self.num_events = whole(num_events)
         self._take_odds(prob, logit)

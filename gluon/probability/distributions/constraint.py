@@ -33,7 +33,12 @@ class Constraint:
         Raises:
           ValueError: it is not.
         """
-        return constraint_check()(self._holds(value), f"Constraint violated: values should {self._says()}") * value
+        return (
+            constraint_check()(
+                self._holds(value), f"Constraint violated: values should {self._says()}"
+            )
+            * value
+        )
 
 
 class _Dependent(Constraint):
@@ -352,7 +357,9 @@ class LowerCholesky(Constraint):
     """Lower triangular matrices with a positive diagonal."""
 
     def _holds(self, value: Any) -> Any:
-        return np.all(np.tril(value) == value, axis=-1) & (np.diagonal(value, axis1=-2, axis2=-1) > 0)
+        return np.all(np.tril(value) == value, axis=-1) & (
+            np.diagonal(value, axis1=-2, axis2=-1) > 0
+        )
 
     def _says(self) -> str:
         return "be square lower triangular matrices with real and positive diagonal entries"
@@ -381,7 +388,12 @@ class Cat(Constraint):
       AssertionError: no constraints, or not as many lengths.
     """
 
-    def __init__(self, constraint_seq: Sequence[Constraint], axis: int = 0, lengths: Sequence[int] | None = None):
+    def __init__(
+        self,
+        constraint_seq: Sequence[Constraint],
+        axis: int = 0,
+        lengths: Sequence[int] | None = None,
+    ):
         self._constraint_seq = _sequence(constraint_seq)
         self._lengths = [1] * len(self._constraint_seq) if lengths is None else list(lengths)
         if len(self._lengths) != len(self._constraint_seq):

@@ -64,7 +64,8 @@ class Distribution:
         import numpy
 
         shapes = [
-            shape_of(x)[:-1] if name in self._of_events else shape_of(x) for name, x in self._parameters().items()
+            shape_of(x)[:-1] if name in self._of_events else shape_of(x)
+            for name, x in self._parameters().items()
         ]
         return numpy.broadcast_shapes(*shapes)
 
@@ -105,14 +106,18 @@ class Distribution:
         """The distribution with parameters of this shape."""
         new = self.__new__(type(self))
         given = self._parameters()
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in self.arg_constraints})
+        new.__dict__.update(
+            {k: v for k, v in self.__dict__.items() if k not in self.arg_constraints}
+        )
         for name, x in given.items():
             setattr(new, name, spread(x, batch_shape, 1 if name in self._of_events else 0))
         return new
 
     def enumerate_support(self) -> Any:
         """All values there are, along the first axis."""
-        raise errors.MXNetNotImplementedError(f"the values of {type(self).__name__} cannot be enumerated")
+        raise errors.MXNetNotImplementedError(
+            f"the values of {type(self).__name__} cannot be enumerated"
+        )
 
     @property
     def mean(self) -> Any:
@@ -138,7 +143,10 @@ class Distribution:
         return np.exp(self.entropy())
 
     def __repr__(self) -> str:
-        says = [f"{name}: size {() if isinstance(x, Number) else x.shape}" for name, x in self._parameters().items()]
+        says = [
+            f"{name}: size {() if isinstance(x, Number) else x.shape}"
+            for name, x in self._parameters().items()
+        ]
         return f"{type(self).__name__}({', '.join([*says, f'event_dim: {self.event_dim}'])})"
 
     def _validate_samples(self, value: Any) -> Any:

@@ -180,14 +180,24 @@ def _pareto(p: Any, q: Any) -> Any:
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Any, q: Any) -> Any:
     ratio, far = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    return -np.log(ratio) + far + ratio * euler_gamma + np.exp(gammaln()(1 + ratio) - far) - (1 + euler_gamma)
+    return (
+        -np.log(ratio)
+        + far
+        + ratio * euler_gamma
+        + np.exp(gammaln()(1 + ratio) - far)
+        - (1 + euler_gamma)
+    )
 
 
 @register_kl(Gamma, Gamma)
 def _gamma(p: Any, q: Any) -> Any:
     lgamma = gammaln()
     found = q.shape * np.log(q.scale / p.scale) + lgamma(q.shape) - lgamma(p.shape)
-    return found + (p.shape - q.shape) * digamma()(p.shape) + p.shape * p.scale * (1 / q.scale - 1 / p.scale)
+    return (
+        found
+        + (p.shape - q.shape) * digamma()(p.shape)
+        + p.shape * p.scale * (1 / q.scale - 1 / p.scale)
+    )
 
 
 @register_kl(Beta, Beta)
@@ -250,4 +260,10 @@ def _exponential_normal(p: Any, q: Any) -> Any:
 @register_kl(Exponential, Gamma)
 def _exponential_gamma(p: Any, q: Any) -> Any:
     ratio = p.scale / q.scale
-    return -q.shape * np.log(ratio) + ratio + gammaln()(q.shape) + q.shape * euler_gamma - (1 + euler_gamma)
+    return (
+        -q.shape * np.log(ratio)
+        + ratio
+        + gammaln()(q.shape)
+        + q.shape * euler_gamma
+        - (1 + euler_gamma)
+    )

@@ -22,7 +22,9 @@ class ExponentialFamily(Distribution):
     @property
     def _natural_params(self) -> tuple[Any, ...]:
         """theta."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not say its natural parameters")
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not say its natural parameters"
+        )
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         """F(theta)."""
@@ -30,4 +32,6 @@ class ExponentialFamily(Distribution):
 
     def _mean_carrier_measure(self, x: Any) -> Any:
         """The mean of k(x)."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not say its carrier measure")
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not say its carrier measure"
+        )

@@ -50,4 +50,9 @@ class FisherSnedecor(Distribution):
         value, lgamma = self._checked(value), gammaln()
         a, b, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
         log_beta = lgamma(a) + lgamma(b) - lgamma(a + b)
-        return np.log(ratio) * a + (a - 1) * np.log(value) - (a + b) * np.log1p(ratio * value) - log_beta
+        return (
+            np.log(ratio) * a
+            + (a - 1) * np.log(value)
+            - (a + b) * np.log1p(ratio * value)
+            - log_beta
+        )

@@ -25,7 +25,10 @@ class Independent(Distribution):
     arg_constraints: dict[str, Any] = {}
 
     def __init__(
-        self, base_distribution: Any, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+        self,
+        base_distribution: Any,
+        reinterpreted_batch_ndims: int,
+        validate_args: bool | None = None,
     ):
         self.base_dist = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -63,10 +66,14 @@ class Independent(Distribution):
         return sum_right_most(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Any:
-        each = spread(self.base_dist.entropy(), self.base_dist._batch_shape())  # a location does not count in it
+        each = spread(
+            self.base_dist.entropy(), self.base_dist._batch_shape()
+        )  # a location does not count in it
         return sum_right_most(each, self.reinterpreted_batch_ndims)
 
     def enumerate_support(self) -> Any:
         if self.reinterpreted_batch_ndims > 0:
-            raise errors.MXNetNotImplementedError("Enumeration over cartesian product is not implemented")
+            raise errors.MXNetNotImplementedError(
+                "Enumeration over cartesian product is not implemented"
+            )
         return self.base_dist.enumerate_support()

@@ -60,7 +60,9 @@ class MultivariateNormal(Distribution):
         return onp.broadcast_shapes(self.loc.shape[:-1], self.scale_tril.shape[:-2])
 
     def broadcast_to(self, batch_shape: Any) -> Any:
-        return type(self)(spread(self.loc, batch_shape, 1), scale_tril=spread(self.scale_tril, batch_shape, 2))
+        return type(self)(
+            spread(self.loc, batch_shape, 1), scale_tril=spread(self.scale_tril, batch_shape, 2)
+        )
 
     @cached_property
     def scale_tril(self) -> Any:
@@ -103,8 +105,14 @@ class MultivariateNormal(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         diff = self._checked(value) - self.loc
-        distance = np.einsum("...i,...i->...", diff, np.einsum("...jk,...k->...j", self.precision, diff))
-        return -0.5 * distance - self._half_log_det() - 0.5 * self.loc.shape[-1] * math.log(2 * math.pi)
+        distance = np.einsum(
+            "...i,...i->...", diff, np.einsum("...jk,...k->...j", self.precision, diff)
+        )
+        return (
+            -0.5 * distance
+            - self._half_log_det()
+            - 0.5 * self.loc.shape[-1] * math.log(2 * math.pi)
+        )
 
     def entropy(self) -> Any:
         return self._half_log_det() + 0.5 * self.loc.shape[-1] * math.log(2 * math.pi * math.e)

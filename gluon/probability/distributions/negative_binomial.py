@@ -29,7 +29,9 @@ class NegativeBinomial(Odds, Distribution):
     support = NonNegativeInteger()
     arg_constraints = {"n": GreaterThanEq(0), "prob": Interval(0, 1), "logit": Real()}
 
-    def __init__(self, n: Any, prob: Any = None, logit: Any = None, validate_args: bool | None = None):
+    def __init__(
+        self, n: Any, prob: Any = None, logit: Any = None, validate_args: bool | None = None
+    ):
         self._take_odds(prob, logit)
         self.n = n
         super().__init__(event_dim=0, validate_args=validate_args)

@@ -28,7 +28,11 @@ class OneHotCategorical(Distribution):
     arg_constraints = {"prob": Simplex(), "logit": Real()}
 
     def __init__(
-        self, num_events: int, prob: Any = None, logit: Any = None, validate_args: bool | None = None
+        self,
+        num_events: int,
+        prob: Any = None,
+        logit: Any = None,
+        validate_args: bool | None = None,
     ):
         self.num_events = whole(num_events)
         self._categorical = Categorical(num_events, prob, logit, validate_args)
@@ -63,7 +67,9 @@ class OneHotCategorical(Distribution):
 
     def broadcast_to(self, batch_shape: Any) -> Any:
         new = self.__new__(type(self))
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in self.arg_constraints})
+        new.__dict__.update(
+            {k: v for k, v in self.__dict__.items() if k not in self.arg_constraints}
+        )
         new._categorical = self._categorical.broadcast_to(batch_shape)
         return new
 

@@ -30,7 +30,9 @@ class Pareto(TransformedDistribution):
         self.alpha = alpha
         self.scale = scale
         super().__init__(
-            Exponential(1 / alpha), [ExpTransform(), AffineTransform(0, scale)], validate_args=validate_args
+            Exponential(1 / alpha),
+            [ExpTransform(), AffineTransform(0, scale)],
+            validate_args=validate_args,
         )
 
     @dependent_property

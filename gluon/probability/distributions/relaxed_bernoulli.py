@@ -22,7 +22,9 @@ class _LogitRelaxedBernoulli(Odds, Distribution):
     support = Real()
     arg_constraints = {"prob": Interval(0, 1), "logit": Real()}
 
-    def __init__(self, T: Any, prob: Any = None, logit: Any = None, validate_args: bool | None = None):  # noqa: N803
+    def __init__(
+        self, T: Any, prob: Any = None, logit: Any = None, validate_args: bool | None = None
+    ):  # noqa: N803
         self.T = T
         self._take_odds(prob, logit)
         super().__init__(event_dim=0, validate_args=validate_args)
@@ -48,7 +50,9 @@ class RelaxedBernoulli(TransformedDistribution):
     support = OpenInterval(0, 1)
     arg_constraints = {"prob": Interval(0, 1), "logit": Real()}
 
-    def __init__(self, T: Any, prob: Any = None, logit: Any = None, validate_args: bool | None = None):  # noqa: N803
+    def __init__(
+        self, T: Any, prob: Any = None, logit: Any = None, validate_args: bool | None = None
+    ):  # noqa: N803
         super().__init__(_LogitRelaxedBernoulli(T, prob, logit, validate_args), SigmoidTransform())
 
     @property

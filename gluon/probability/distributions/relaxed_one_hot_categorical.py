@@ -26,7 +26,12 @@ class _LogRelaxedOneHotCategorical(Odds, Distribution):
     _of_events = ("prob", "logit")
 
     def __init__(
-        self, T: Any, num_events: int, prob: Any = None, logit: Any = None, validate_args: bool | None = None  # noqa: N803
+        self,
+        T: Any,
+        num_events: int,
+        prob: Any = None,
+        logit: Any = None,
+        validate_args: bool | None = None,  # noqa: N803
     ):
         self.T = T
         self.num_events = whole(num_events)
@@ -59,7 +64,12 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     arg_constraints = {"prob": Simplex(), "logit": Real()}
 
     def __init__(
-        self, T: Any, num_events: int, prob: Any = None, logit: Any = None, validate_args: bool | None = None  # noqa: N803
+        self,
+        T: Any,
+        num_events: int,
+        prob: Any = None,
+        logit: Any = None,
+        validate_args: bool | None = None,  # noqa: N803
     ):
         base = _LogRelaxedOneHotCategorical(T, num_events, prob, logit, validate_args)
         super().__init__(base, ExpTransform())

@@ -28,7 +28,9 @@ class StudentT(Distribution):
     support = Real()
     arg_constraints = {"df": Positive(), "loc": Real(), "scale": Real()}
 
-    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None):
+    def __init__(
+        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+    ):
         self.df = df
         self.loc = loc
         self.scale = scale
@@ -50,7 +52,9 @@ class StudentT(Distribution):
     def log_prob(self, value: Any) -> Any:
         lgamma, df = gammaln(), self.df
         z = (self._checked(value) - self.loc) / self.scale
-        normalizer = lgamma((df + 1) / 2) - lgamma(df / 2) - np.log(self.scale) - 0.5 * np.log(df * math.pi)
+        normalizer = (
+            lgamma((df + 1) / 2) - lgamma(df / 2) - np.log(self.scale) - 0.5 * np.log(df * math.pi)
+        )
         return normalizer - 0.5 * (df + 1) * np.log1p(z**2 / df)
 
     def entropy(self) -> Any:

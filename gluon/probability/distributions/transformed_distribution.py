@@ -30,7 +30,9 @@ class TransformedDistribution(Distribution):
 
     def __init__(self, base_dist: Any, transforms: Any, validate_args: bool | None = None):
         self._base_dist = base_dist
-        self._transforms = [transforms] if isinstance(transforms, Transformation) else list(transforms)
+        self._transforms = (
+            [transforms] if isinstance(transforms, Transformation) else list(transforms)
+        )
         event_dim = max([base_dist.event_dim, *[t.event_dim for t in self._transforms]])
         super().__init__(event_dim=event_dim, validate_args=validate_args)
 
@@ -66,7 +68,9 @@ class TransformedDistribution(Distribution):
         y = value
         for t in reversed(self._transforms):
             x = t.inv(y)
-            log_prob = log_prob - sum_right_most(t.log_det_jacobian(x, y), self.event_dim - t.event_dim)
+            log_prob = log_prob - sum_right_most(
+                t.log_det_jacobian(x, y), self.event_dim - t.event_dim
+            )
             y = x
         base = self._base_dist.log_prob(y)
         return log_prob + sum_right_most(base, self.event_dim - self._base_dist.event_dim)

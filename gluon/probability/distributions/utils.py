@@ -46,7 +46,9 @@ def _of_both(fn: Callable[[Any], Any], what: str) -> Callable[[], Callable[[Any]
     def made() -> Callable[[Any], Any]:
         return compute
 
-    made.__doc__ = f"{what}, of numbers and of arrays.\n\nReturns:\n  function: of a number, or of an array."
+    made.__doc__ = (
+        f"{what}, of numbers and of arrays.\n\nReturns:\n  function: of a number, or of an array."
+    )
     return made
 
 

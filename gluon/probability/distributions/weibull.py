@@ -47,4 +47,6 @@ class Weibull(TransformedDistribution):
         return self.scale**2 * (np.exp(lgamma(1 + 2 / self.concentration)) - square)
 
     def entropy(self) -> Any:
-        return euler_gamma * (1 - 1 / self.concentration) + np.log(self.scale / self.concentration) + 1
+        return (
+            euler_gamma * (1 - 1 / self.concentration) + np.log(self.scale / self.concentration) + 1
+        )

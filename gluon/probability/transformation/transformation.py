@@ -51,14 +51,20 @@ class Transformation:
         return self._inverse_compute(y)
 
     def _forward_compute(self, x: Any) -> Any:
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define _forward_compute()")
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not define _forward_compute()"
+        )
 
     def _inverse_compute(self, y: Any) -> Any:
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define _inverse_compute()")
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not define _inverse_compute()"
+        )
 
     def log_det_jacobian(self, x: Any, y: Any) -> Any:
         """log |det(dy / dx)| for y = t(x)."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define log_det_jacobian()")
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not define log_det_jacobian()"
+        )
 
 
 class _Inverse(Transformation):
@@ -138,7 +144,9 @@ class ComposeTransform(Transformation):
         found: Any = 0
         for k, t in enumerate(self._parts):
             after = y if k == len(self._parts) - 1 else t(x)
-            found = found + sum_right_most(t.log_det_jacobian(x, after), self.event_dim - t.event_dim)
+            found = found + sum_right_most(
+                t.log_det_jacobian(x, after), self.event_dim - t.event_dim
+            )
             x = after
         return found
 

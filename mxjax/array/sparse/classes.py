@@ -81,7 +81,9 @@ class BaseSparseNDArray(NDArray):
 
     def _place(self, where: str | None) -> None:
         if where not in (None, "device"):
-            raise errors.MXNetValueError(f"sparse arrays are supported in device memory only, got {where!r}")
+            raise errors.MXNetValueError(
+                f"sparse arrays are supported in device memory only, got {where!r}"
+            )
 
     def _renew(self, v: Value) -> None:
         """Take a dense value over after an update: an array that keeps all rows goes on doing so, whatever they are."""
@@ -94,7 +96,9 @@ class BaseSparseNDArray(NDArray):
     def _assign(self, v: Any) -> None:
         """Store a value, dense or sparse, as ``x[:] = v`` does."""
         if v.aval.shape != self.shape:
-            raise errors.MXNetValueError(f"an array of shape {v.aval.shape} cannot be stored in one of {self.shape}")
+            raise errors.MXNetValueError(
+                f"an array of shape {v.aval.shape} cannot be stored in one of {self.shape}"
+            )
         stored = in_stype(v, self._stype).cast(self.dtype)
         self._set(stored.again() if stored.tape is not None else stored)
 
@@ -104,7 +108,9 @@ class BaseSparseNDArray(NDArray):
         if req == "add" and self._stored.count != 0:
             before = self._stored
             new = in_stype(before.plus(new), self._stype)
-            if new.capacity > 4 * (before.count or before.capacity):  # few places are used again and again
+            if new.capacity > 4 * (
+                before.count or before.capacity
+            ):  # few places are used again and again
                 new = compact(new)
         self._set(new)
 
@@ -218,7 +224,9 @@ class BaseSparseNDArray(NDArray):
 
     def __bool__(self) -> bool:
         if int(np.prod(self.shape)) != 1:
-            raise errors.MXNetValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+            raise errors.MXNetValueError(
+                "The truth value of an NDArray with multiple elements is ambiguous."
+            )
         return bool(self.asnumpy().item())
 
     def asnumpy(self) -> np.ndarray:
@@ -237,7 +245,9 @@ class BaseSparseNDArray(NDArray):
         Raises:
           NotImplementedError: always.
         """
-        raise errors.MXNetNotImplementedError("asscalar() of a sparse array: take x.tostype('default').asscalar()")
+        raise errors.MXNetNotImplementedError(
+            "asscalar() of a sparse array: take x.tostype('default').asscalar()"
+        )
 
     def as_np_ndarray(self) -> Any:
         """Refused: mx.np has dense arrays only.
@@ -281,14 +291,22 @@ class BaseSparseNDArray(NDArray):
         if isinstance(other, Device):
             return self._transfer(other, copy=True)
         if not isinstance(other, NDArray):
-            raise errors.MXNetTypeError(f"copyto does not support type {type(other)}: an array or a device is expected")
+            raise errors.MXNetTypeError(
+                f"copyto does not support type {type(other)}: an array or a device is expected"
+            )
         if other is self:
-            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                "You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2
+            )
             return False
         if other.stype not in ("default", self._stype):
-            raise errors.MXNetTypeError(f"copyto does not support destination NDArray stype {other.stype}")
+            raise errors.MXNetTypeError(
+                f"copyto does not support destination NDArray stype {other.stype}"
+            )
         if other.shape != self.shape:
-            raise errors.MXNetValueError(f"copyto: Incompatible shapes, expected {self.shape}, got {other.shape}")
+            raise errors.MXNetValueError(
+                f"copyto: Incompatible shapes, expected {self.shape}, got {other.shape}"
+            )
         if other.stype == "default":
             if local.st.taping:
                 check_write(other, True, None)
@@ -310,7 +328,9 @@ class BaseSparseNDArray(NDArray):
           ValueError: the other sparse kind is asked for.
         """
         if stype in STYPES and stype not in ("default", self._stype):
-            raise errors.MXNetValueError(f"cast_storage from {self._stype} to {stype} is not supported")
+            raise errors.MXNetValueError(
+                f"cast_storage from {self._stype} to {stype} is not supported"
+            )
         return cast_storage(self, stype)
 
     def check_format(self, full_check: bool = True) -> None:
@@ -347,7 +367,9 @@ class BaseSparseNDArray(NDArray):
         if not isinstance(key, slice):
             raise errors.MXNetTypeError(f"{type(self).__name__} only supports [:] for assignment")
         if key != slice(None):
-            raise errors.MXNetValueError(f"Assignment with slice for {type(self).__name__} is not implemented yet.")
+            raise errors.MXNetValueError(
+                f"Assignment with slice for {type(self).__name__} is not implemented yet."
+            )
         if local.st.taping:
             check_write(self, True, None)
         if isinstance(value, BaseSparseNDArray):
@@ -357,7 +379,9 @@ class BaseSparseNDArray(NDArray):
             self._assign(value._value())
         elif isinstance(value, (np.ndarray, np.generic)):
             warnings.warn(
-                f"Assigning non-NDArray object to {type(self).__name__} is not efficient", RuntimeWarning, stacklevel=2
+                f"Assigning non-NDArray object to {type(self).__name__} is not efficient",
+                RuntimeWarning,
+                stacklevel=2,
             )
             self._assign(to_value(np.broadcast_to(value, self.shape), dtype=self.dtype))
         elif isinstance(value, (bool, int, float)):
@@ -366,11 +390,15 @@ class BaseSparseNDArray(NDArray):
             raise errors.MXNetTypeError(f"type {type(value)} not supported")
 
     def _fill(self, value: float) -> None:
-        raise errors.MXNetValueError(f"Assigning numeric types to {type(self).__name__} is not implemented yet.")
+        raise errors.MXNetValueError(
+            f"Assigning numeric types to {type(self).__name__} is not implemented yet."
+        )
 
 
 def _no_setting(what: str) -> Exception:
-    return errors.MXNetNotImplementedError(f"{what} of a sparse array cannot be set: make a new array of the parts")
+    return errors.MXNetNotImplementedError(
+        f"{what} of a sparse array cannot be set: make a new array of the parts"
+    )
 
 
 def _apart(v: Value) -> Value:
@@ -407,13 +435,17 @@ class RowSparseNDArray(BaseSparseNDArray):
             )
         if isinstance(key, slice):
             if key != slice(None):
-                raise errors.MXNetNotImplementedError("RowSparseNDArray only supports [:] for __getitem__")
+                raise errors.MXNetNotImplementedError(
+                    "RowSparseNDArray only supports [:] for __getitem__"
+                )
             return self
         return super().__getitem__(key)
 
     def _fill(self, value: float) -> None:
         rows = np.full(self.shape, value, self.dtype)
-        self._set(padded("row_sparse", self.shape, (rows, np.arange(len(rows))), self._stored.aval.device))
+        self._set(
+            padded("row_sparse", self.shape, (rows, np.arange(len(rows))), self._stored.aval.device)
+        )
 
     def retain(self, *args: Any, **kwargs: Any) -> Any:
         """The rows with the given numbers: `mx.nd.sparse.retain(x, indices)`."""
@@ -454,7 +486,9 @@ class CSRNDArray(BaseSparseNDArray):
           ImportError: SciPy is not installed.
         """
         data, indices, indptr = self._stored.host()
-        return errors.optional_import("scipy.sparse", "data").csr_matrix((data, indices, indptr), shape=self.shape)
+        return errors.optional_import("scipy.sparse", "data").csr_matrix(
+            (data, indices, indptr), shape=self.shape
+        )
 
     def __getitem__(self, key: Any) -> Any:
         """Rows of the matrix, as a matrix: ``x[i]``, ``x[begin:end]``.
@@ -466,7 +500,9 @@ class CSRNDArray(BaseSparseNDArray):
             begin, end = int(key), int(key) + 1 or self.shape[0]
         elif isinstance(key, slice):
             if key.step is not None:
-                raise errors.MXNetValueError("CSRNDArray only supports continuous slicing on axis 0")
+                raise errors.MXNetValueError(
+                    "CSRNDArray only supports continuous slicing on axis 0"
+                )
             if key.start is None and key.stop is None:
                 return self
             begin, end, _ = key.indices(self.shape[0])
@@ -513,7 +549,9 @@ def taped_value(x: NDArray) -> Any:
 def cast_storage(data: Any, stype: str) -> Any:
     """A new array in the storage type, differentiable; what is not zero is kept."""
     if stype not in STYPES:
-        raise errors.MXNetError(f"Invalid Input: {stype!r}, valid values are: {', '.join(map(repr, STYPES))}")
+        raise errors.MXNetError(
+            f"Invalid Input: {stype!r}, valid values are: {', '.join(map(repr, STYPES))}"
+        )
     op = TABLE["cast_storage"]
     if stype == "default" and not isinstance(data, BaseSparseNDArray):
         return call(op, NDArray, (data,), {"stype": stype})

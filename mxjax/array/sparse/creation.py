@@ -96,7 +96,11 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> BaseSparseND
 def of_sparse(source: Any, ctx: Any = None, dtype: Any = None) -> Any:
     """A new array from a sparse one of ours or of SciPy; it keeps the dtype unless one is given."""
     if isinstance(source, BaseSparseNDArray):
-        made = source._stored.again() if dtype is None else source._stored.cast(element_type(dtype)).again()
+        made = (
+            source._stored.again()
+            if dtype is None
+            else source._stored.cast(element_type(dtype)).again()
+        )
         return wrap(made.on(default_device() if ctx is None else place(ctx)))
     csr = source.tocsr()
     csr = (csr.copy() if csr is source else csr).sorted_indices()
@@ -108,7 +112,9 @@ def of_sparse(source: Any, ctx: Any = None, dtype: Any = None) -> Any:
 
 def _check_shape(found: Any, wanted: Any) -> None:
     if wanted is not None and len(tuple(wanted)) and tuple(found) != tuple(wanted):
-        raise errors.MXNetValueError(f"Shape mismatch detected. {tuple(found)} v.s. {tuple(wanted)}")
+        raise errors.MXNetValueError(
+            f"Shape mismatch detected. {tuple(found)} v.s. {tuple(wanted)}"
+        )
 
 
 def _host(x: Any, dtype: Any) -> np.ndarray:
@@ -157,7 +163,9 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
         data, indices, indptr = _host(arg1[0], kind), _host(arg1[1], INDEX), _host(arg1[2], INDEX)
         if shape is None:
             if not len(indices):
-                raise errors.MXNetValueError("invalid shape: without indices the number of columns has to be given")
+                raise errors.MXNetValueError(
+                    "invalid shape: without indices the number of columns has to be given"
+                )
             shape = (len(indptr) - 1, int(indices.max()) + 1)
         if not data.ndim == indices.ndim == indptr.ndim == 1 or not len(indptr) or len(shape) != 2:
             raise errors.MXNetValueError(
@@ -181,7 +189,9 @@ def _of_places(data: Any, rows: Any, columns: Any, shape: Any, where: Any, dtype
     places, inverse = np.unique(i * max(int(shape[1]), 1) + j, return_inverse=True)
     summed = np.zeros(len(places), values.dtype)
     np.add.at(summed, inverse.reshape(-1), values)
-    indptr = np.append(0, np.cumsum(np.bincount(places // max(int(shape[1]), 1), minlength=int(shape[0]))))
+    indptr = np.append(
+        0, np.cumsum(np.bincount(places // max(int(shape[1]), 1), minlength=int(shape[0])))
+    )
     return wrap(padded("csr", shape, (summed, places % max(int(shape[1]), 1), indptr), where))
 
 
@@ -197,7 +207,9 @@ def _of_dense(source: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> NDAr
     return dense.tostype(stype)  # type: ignore[no-any-return]
 
 
-def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> RowSparseNDArray:
+def row_sparse_array(
+    arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None
+) -> RowSparseNDArray:
     """A row_sparse array.
 
     Args:
@@ -238,7 +250,9 @@ def _of_rows(data: Any, indices: Any, shape: Any, where: Any, dtype: Any) -> Any
     values: Any = data if keeps else _host(data, dtype)  # an array of ours need not be looked at
     if shape is None:
         if not len(rows):
-            raise errors.MXNetValueError("invalid shape: without indices the number of rows has to be given")
+            raise errors.MXNetValueError(
+                "invalid shape: without indices the number of rows has to be given"
+            )
         shape = (int(rows[-1]) + 1, *values.shape[1:])
     dims = tuple(int(n) for n in shape)
     if values.ndim != len(dims) or rows.ndim != 1 or 0 in dims[1:] or len(rows) != values.shape[0]:
@@ -247,11 +261,20 @@ def _of_rows(data: Any, indices: Any, shape: Any, where: Any, dtype: Any) -> Any
         )
     if not keeps or not len(rows):
         host = values.asnumpy() if keeps else values
-        return wrap(padded("row_sparse", dims, (host.astype(host.dtype if dtype is None else dtype), rows), where))
+        return wrap(
+            padded(
+                "row_sparse",
+                dims,
+                (host.astype(host.dtype if dtype is None else dtype), rows),
+                where,
+            )
+        )
     made = values.copy() if dtype is None else values.astype(dtype)
     made = made.as_in_context(_device(where))
     v = made._value()
-    return wrap(Stored("row_sparse", aval(dims, v.aval.dtype, where), (v, to_value(rows, made)), len(rows)))
+    return wrap(
+        Stored("row_sparse", aval(dims, v.aval.dtype, where), (v, to_value(rows, made)), len(rows))
+    )
 
 
 def _device(where: Any) -> Any:

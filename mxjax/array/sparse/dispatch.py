@@ -54,7 +54,9 @@ def _holds(items: Sequence[Any]) -> bool:
     return any(type(x) in _KINDS for x in items)
 
 
-def in_storage(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any], stype: str) -> Any:
+def in_storage(
+    op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any], stype: str
+) -> Any:
     """The result of a call that was asked for in a storage type."""
     if op.sparse is not None:
         return _answer(op, cls, args, kwargs)
@@ -110,7 +112,11 @@ def step_in_rows(step: Any, operands: tuple[Any, ...]) -> tuple[Value, ...]:
 def _wants_rows(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether the gradient of one of the arrays, such as a table of rows, is to be row_sparse."""
     for a in (*args, *kwargs.values()):
-        if isinstance(a, NDArray) and a._var is not None and wanted_stype(a._v or a._value()) == "row_sparse":
+        if (
+            isinstance(a, NDArray)
+            and a._var is not None
+            and wanted_stype(a._v or a._value()) == "row_sparse"
+        ):
             return True
     return False
 
@@ -122,7 +128,9 @@ def _value(a: Any, like: NDArray) -> Any:
         return a._v or a._value()
     if a is None or isinstance(a, _NUMBERS):
         return a
-    return to_value(dense(a, "an operator"), like._dense_like() if isinstance(like, BaseSparseNDArray) else like)
+    return to_value(
+        dense(a, "an operator"), like._dense_like() if isinstance(like, BaseSparseNDArray) else like
+    )
 
 
 def _attach(op: Op, values: list[Any], attrs: dict[str, Any], made: Any, pull: Any) -> None:
@@ -178,14 +186,21 @@ def _store(target: Any, made: Any) -> None:
     if not isinstance(target, NDArray):
         raise errors.MXNetTypeError(f"out= takes an array, got {type(target).__name__}")
     if target.shape != made.aval.shape:
-        raise errors.MXNetValueError(f"out= has shape {target.shape}, the result has {made.aval.shape}")
+        raise errors.MXNetValueError(
+            f"out= has shape {target.shape}, the result has {made.aval.shape}"
+        )
     if local.st.taping:
         check_write(target, True, None)
     target._assign(made)
 
 
 def _on_dense(
-    op: Op, cls: type[NDArray], arrays: list[Any], attrs: dict[str, Any], out: Any, places: dict[str, Any]
+    op: Op,
+    cls: type[NDArray],
+    arrays: list[Any],
+    attrs: dict[str, Any],
+    out: Any,
+    places: dict[str, Any],
 ) -> Any:
     """The call on dense arrays, which is reported; sparse targets get the results in their storage types."""
     given = [a.stype if isinstance(a, NDArray) else None for a in arrays]

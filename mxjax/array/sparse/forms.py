@@ -152,7 +152,11 @@ def _broadcast_beside(op: str) -> Form:
             return None
         rows, columns = a.aval.shape
         shape = b.aval.shape
-        if len(shape) > 2 or (1, 1, *shape)[-2] not in (1, rows) or (1, *shape)[-1] not in (1, columns):
+        if (
+            len(shape) > 2
+            or (1, 1, *shape)[-2] not in (1, rows)
+            or (1, *shape)[-1] not in (1, columns)
+        ):
             return None
         return a.with_data(record(bound("csr_beside", op=op), (*a.parts, b))[0])
 
@@ -180,13 +184,17 @@ def _add_n(arrays: list[Any], attrs: dict[str, Any]) -> Any:
 def _cast_storage(arrays: list[Any], attrs: dict[str, Any]) -> Any:
     a, stype = arrays[0], attrs["stype"]
     if {_stype(a), stype} == {"csr", "row_sparse"}:
-        raise errors.MXNetError(f"cast_storage from {_stype(a)} to {stype} is not supported: go by way of 'default'")
+        raise errors.MXNetError(
+            f"cast_storage from {_stype(a)} to {stype} is not supported: go by way of 'default'"
+        )
     if stype not in ("default", "row_sparse", "csr"):
         return None
     made = in_stype(a, stype)
     if made is not a:
         return made, _straight
-    return (made.again() if type(made) is Stored else record(TABLE["_copy"].bind(), (made,))[0]), _straight
+    return (
+        made.again() if type(made) is Stored else record(TABLE["_copy"].bind(), (made,))[0]
+    ), _straight
 
 
 def _straight(given: list[Any]) -> list[Any]:
@@ -200,11 +208,17 @@ _straight.stored = True  # type: ignore[attr-defined]
 def _retain(arrays: list[Any], attrs: dict[str, Any]) -> Any:
     a, ids = arrays
     if _stype(a) != "row_sparse":
-        raise errors.MXNetError(f"retain takes a row_sparse array, got one of the storage type {_stype(a)!r}")
+        raise errors.MXNetError(
+            f"retain takes a row_sparse array, got one of the storage type {_stype(a)!r}"
+        )
     of = a.aval
     if not len(ids.aval.shape) or not ids.aval.size or a.count == 0:
         return nothing("row_sparse", of.shape, of.dtype, of.device)
-    indices = ids if ids.aval.dtype == INDEX else record(TABLE["_cast"].bind((("dtype", "int64"),)), (ids,))[0]
+    indices = (
+        ids
+        if ids.aval.dtype == INDEX
+        else record(TABLE["_cast"].bind((("dtype", "int64"),)), (ids,))[0]
+    )
     data = record(bound("rows_found"), (*a.parts, indices))[0]
     return Stored("row_sparse", of, (data, indices), ids.aval.size)
 
@@ -239,7 +253,12 @@ def _csr_sum(name: str) -> Form:
     def summed(arrays: list[Any], attrs: dict[str, Any]) -> Any:
         a, axis = arrays[0], attrs.get("axis")
         axis = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
-        if a.stype != "csr" or axis not in (0, 1, -1, -2) or attrs.get("exclude") or a.aval.dtype.kind != "f":
+        if (
+            a.stype != "csr"
+            or axis not in (0, 1, -1, -2)
+            or attrs.get("exclude")
+            or a.aval.dtype.kind != "f"
+        ):
             return None
         call = bound(
             "csr_sum", columns=a.aval.shape[1], axis=axis % 2, keepdims=bool(attrs.get("keepdims", False)),
@@ -266,7 +285,9 @@ def _norm(arrays: list[Any], attrs: dict[str, Any]) -> Any:
 @form("batch_norm@nd")
 def _batch_norm(arrays: list[Any], attrs: dict[str, Any]) -> Any:
     if attrs.get("fix_gamma", True):
-        raise errors.MXNetError("BatchNorm: fix_gamma=True is not supported for sparse arrays: give fix_gamma=False")
+        raise errors.MXNetError(
+            "BatchNorm: fix_gamma=True is not supported for sparse arrays: give fix_gamma=False"
+        )
     return None
 
 
@@ -296,10 +317,14 @@ def _dot(arrays: list[Any], attrs: dict[str, Any]) -> Any:
         made = record(TABLE["dot@nd"].bind((("transpose_b", tb),)), (a, b.dense()))[0]
         return of_dense(made, "csr")
     if len(b.aval.shape) != 2:
-        raise errors.MXNetError(f"sparse dot only supports 2 dimensional rhs, got one of shape {b.aval.shape}")
+        raise errors.MXNetError(
+            f"sparse dot only supports 2 dimensional rhs, got one of shape {b.aval.shape}"
+        )
     inner = a.aval.shape[0 if ta else 1]
     if inner != b.aval.shape[0]:
-        raise errors.MXNetValueError(f"dot shape error: {list(a.aval.shape)} X {list(b.aval.shape)}")
+        raise errors.MXNetValueError(
+            f"dot shape error: {list(a.aval.shape)} X {list(b.aval.shape)}"
+        )
     made = _csr_dot(a, b, ta, wanted or own)
     return in_stype(made, wanted or own), _dot_pull(a, b, ta)
 
@@ -314,7 +339,9 @@ def _csr_dot(a: Stored, b: Any, transposed: bool, stype: str) -> Any:
     if stype != "row_sparse":
         return record(bound("csr_transposed_dot", columns=columns), (*a.parts, dense))[0]
     capacity = max(1, min(a.capacity, columns))
-    parts = record(bound("csr_transposed_dot_rows", columns=columns, capacity=capacity), (*a.parts, dense))
+    parts = record(
+        bound("csr_transposed_dot_rows", columns=columns, capacity=capacity), (*a.parts, dense)
+    )
     of = aval((columns, dense.aval.shape[1]), parts[0].aval.dtype, a.aval.device)
     return Stored("row_sparse", of, parts)
 
@@ -408,7 +435,11 @@ def _slice(arrays: list[Any], attrs: dict[str, Any]) -> Any:
     rows = (rows[0], max(rows))
     data, indices, indptr = a.host()
     first, last = indptr[rows[0]], indptr[rows[1]]
-    data, indices, indptr = data[first:last], indices[first:last], indptr[rows[0] : rows[1] + 1] - first
+    data, indices, indptr = (
+        data[first:last],
+        indices[first:last],
+        indptr[rows[0] : rows[1] + 1] - first,
+    )
     columns = a.aval.shape[1]
     if len(spans) > 1 and spans[1] != (0, columns):
         left, right = spans[1]
@@ -428,7 +459,9 @@ def _csr_rows(a: Stored, ids: np.ndarray, mode: str) -> Stored | None:
     lengths = np.diff(indptr)[ids]
     new = np.append(0, np.cumsum(lengths))
     places = np.arange(new[-1]) - np.repeat(new[:-1], lengths) + np.repeat(indptr[ids], lengths)
-    return padded("csr", (len(ids), a.aval.shape[1]), (data[places], indices[places], new), a.aval.device)
+    return padded(
+        "csr", (len(ids), a.aval.shape[1]), (data[places], indices[places], new), a.aval.device
+    )
 
 
 @form("concat@nd")
@@ -437,11 +470,17 @@ def _concat(arrays: list[Any], attrs: dict[str, Any]) -> Any:
         return None
     if len({a.aval.shape[1] for a in arrays}) > 1:
         shapes = [a.aval.shape for a in arrays]
-        raise errors.MXNetValueError(f"concat of csr arrays with other numbers of columns: {shapes}")
+        raise errors.MXNetValueError(
+            f"concat of csr arrays with other numbers of columns: {shapes}"
+        )
     parts = [a.host() for a in arrays]
     indptr = np.append(0, np.cumsum(np.concatenate([np.diff(p[2]) for p in parts])))
     shape = (sum(a.aval.shape[0] for a in arrays), arrays[0].aval.shape[1])
-    joined_parts = (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), indptr)
+    joined_parts = (
+        np.concatenate([p[0] for p in parts]),
+        np.concatenate([p[1] for p in parts]),
+        indptr,
+    )
     return padded("csr", shape, joined_parts, arrays[0].aval.device)
 
 

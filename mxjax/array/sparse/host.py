@@ -37,7 +37,11 @@ class HostSparse(NamedTuple):
         """The parts out of the members of an .npz file; None where one is missing."""
         stype, shape = found.get("format"), found.get("shape")
         names = ("data", "indices", "indptr") if stype == b"csr" else ("data", "indices")
-        if stype not in (b"csr", b"row_sparse") or shape is None or any(n not in found for n in names):
+        if (
+            stype not in (b"csr", b"row_sparse")
+            or shape is None
+            or any(n not in found for n in names)
+        ):
             return None
         if shape.ndim != 1 or not 1 <= len(shape) <= 32:
             return None
@@ -50,7 +54,9 @@ class HostSparse(NamedTuple):
             return f"indices of {[str(p.dtype) for p in self.parts[1:]]}"
         if self.stype == "row_sparse":
             if not self.shape or indices.ndim != 1 or data.shape != (len(indices), *self.shape[1:]):
-                return f"{data.shape} values in rows {indices.shape} of an array of shape {self.shape}"
+                return (
+                    f"{data.shape} values in rows {indices.shape} of an array of shape {self.shape}"
+                )
             length = math.prod(self.shape[1:]) * data.dtype.itemsize
             if not len(indices) and length > _LONGEST:
                 return f"rows of {length} bytes, of which there is none"
@@ -58,7 +64,11 @@ class HostSparse(NamedTuple):
         indptr = rest[0]
         if len(self.shape) != 2 or data.ndim != 1 or indptr.shape != (self.shape[0] + 1,):
             return f"compressed rows of shape {data.shape} in an array of shape {self.shape}"
-        if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr.astype(np.int64)) < 0).any():
+        if (
+            indptr[0] != 0
+            or indptr[-1] != len(data)
+            or (np.diff(indptr.astype(np.int64)) < 0).any()
+        ):
             return "the rows of a sparse array do not follow each other"
         if indices.shape != data.shape:
             return f"{len(indices)} columns for {len(data)} values"
@@ -89,7 +99,9 @@ class HostSparse(NamedTuple):
     def array(self, device: Any) -> Any:
         """The array of these parts."""
         data, *numbers = self.parts
-        return wrap(padded(self.stype, self.shape, (data, *[n.astype(INDEX) for n in numbers]), device))
+        return wrap(
+            padded(self.stype, self.shape, (data, *[n.astype(INDEX) for n in numbers]), device)
+        )
 
 
 def members(arrays: Mapping[str, np.ndarray | HostSparse]) -> Iterator[tuple[str, np.ndarray]]:

@@ -35,9 +35,15 @@ def check(stored: Stored, full: bool) -> None:
     shape = stored.aval.shape
     data, indices, *rest = stored.host()
     if len(indices) != len(data):
-        raise errors.MXNetError(f"{len(data)} stored values have {len(indices)} indices: one each is expected")
+        raise errors.MXNetError(
+            f"{len(data)} stored values have {len(indices)} indices: one each is expected"
+        )
     if stored.stype == "row_sparse":
-        if full and len(indices) and (indices.min() < 0 or indices.max() >= shape[0] or (np.diff(indices) <= 0).any()):
+        if (
+            full
+            and len(indices)
+            and (indices.min() < 0 or indices.max() >= shape[0] or (np.diff(indices) <= 0).any())
+        ):
             raise errors.MXNetError(
                 "Indices of row_sparse NDArray should be non-negative, less than the size of first dimension and in "
                 f"ascending order: got {_some(indices)} for {shape[0]} rows"
@@ -45,7 +51,9 @@ def check(stored: Stored, full: bool) -> None:
         return
     indptr = rest[0]
     if len(indptr) != shape[0] + 1:
-        raise errors.MXNetError(f"indptr of csr NDArray has {len(indptr)} numbers, {shape[0] + 1} are expected")
+        raise errors.MXNetError(
+            f"indptr of csr NDArray has {len(indptr)} numbers, {shape[0] + 1} are expected"
+        )
     if indptr[0] != 0 or indptr[-1] != len(indices) or (full and (np.diff(indptr) < 0).any()):
         raise errors.MXNetError(
             "indptr of csr NDArray should begin with 0, be non-decreasing and end with the number of indices "

@@ -40,7 +40,10 @@ def update(op: Op, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
         old = [dense_value(x) for x in (weight, *states)]
         rows = [NDArray._wrap(record(bound("rows_of"), (v, kept.indices))[0]) for v in old]
         made = call(op, NDArray, [rows[0], NDArray._wrap(kept.data), *rows[1:]], attrs)
-        new = [_written(v, r._value(), kept.indices) for v, r in zip(old, (made, *rows[1:]), strict=True)]
+        new = [
+            _written(v, r._value(), kept.indices)
+            for v, r in zip(old, (made, *rows[1:]), strict=True)
+        ]
     for state, value in zip(states, new[1:], strict=True):
         state._renew(value) if isinstance(state, BaseSparseNDArray) else state._set(value)
     if not isinstance(weight, BaseSparseNDArray):

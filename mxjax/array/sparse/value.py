@@ -116,7 +116,10 @@ class Stored:
             return self.parts
         if not count:
             device = self.aval.device
-            cut = [on_device(np.zeros((0, *p.aval.shape[1:]), p.aval.dtype), device) for p in self.parts[:2]]
+            cut = [
+                on_device(np.zeros((0, *p.aval.shape[1:]), p.aval.dtype), device)
+                for p in self.parts[:2]
+            ]
         else:
             with untaped():
                 cut = [record(bound("begun", count=count), (p,))[0] for p in self.parts[:2]]
@@ -133,7 +136,12 @@ class Stored:
         shape = self.aval.shape
         if self.stype == "row_sparse":
             shape = (shape[0], *data.aval.shape[1:])
-        return Stored(self.stype, aval(shape, data.aval.dtype, self.aval.device), (data, *self.parts[1:]), self.count)
+        return Stored(
+            self.stype,
+            aval(shape, data.aval.dtype, self.aval.device),
+            (data, *self.parts[1:]),
+            self.count,
+        )
 
     def of_data(self, call: Any, *others: Any) -> Stored:
         """The same places with what a call makes of the data."""
@@ -211,7 +219,11 @@ def padded(stype: str, shape: Sequence[int], parts: Sequence[np.ndarray], device
     if more:
         data = np.concatenate([data, np.zeros((more, *data.shape[1:]), data.dtype)])
         indices = np.concatenate([indices, np.full(more, beyond, INDEX)])
-    given = [np.array(data, order="C"), np.array(indices, INDEX), *[np.array(p, INDEX) for p in indptr]]
+    given = [
+        np.array(data, order="C"),
+        np.array(indices, INDEX),
+        *[np.array(p, INDEX) for p in indptr],
+    ]
     values = [on_device(p, device) for p in given]
     return Stored(stype, aval(dims, values[0].aval.dtype, device), values, count)
 
@@ -222,7 +234,9 @@ def nothing(stype: str, shape: Sequence[int], dtype: Any, device: Any) -> Stored
     indices = np.zeros(0, INDEX)
     if stype == "row_sparse":
         if not dims:
-            raise errors.MXNetValueError("an array without axes has no rows: it cannot be row_sparse")
+            raise errors.MXNetValueError(
+                "an array without axes has no rows: it cannot be row_sparse"
+            )
         return padded(stype, dims, (np.zeros((0, *dims[1:]), dtype), indices), device)
     if len(dims) != 2:
         raise errors.MXNetValueError(f"csr arrays have two axes, got the shape {dims}")
@@ -234,7 +248,9 @@ def of_dense(v: Value, stype: str) -> Stored:
     host, device = to_host(v), v.aval.device
     if stype == "row_sparse":
         if not host.ndim:
-            raise errors.MXNetValueError("an array without axes has no rows: it cannot be row_sparse")
+            raise errors.MXNetValueError(
+                "an array without axes has no rows: it cannot be row_sparse"
+            )
         rows = np.flatnonzero((host != 0).any(axis=tuple(range(1, host.ndim))))
         return padded(stype, host.shape, (host[rows], rows), device)
     if host.ndim != 2:
@@ -265,7 +281,9 @@ def is_whole(stored: Stored) -> bool:
 def whole(v: Value) -> Stored:
     """A dense value as a row_sparse one that keeps all rows."""
     rows = v.aval.shape[0]
-    return Stored("row_sparse", v.aval, (v, on_device(np.arange(rows, dtype=INDEX), v.aval.device)), rows)
+    return Stored(
+        "row_sparse", v.aval, (v, on_device(np.arange(rows, dtype=INDEX), v.aval.device)), rows
+    )
 
 
 def rows_at(v: Any, numbers: np.ndarray) -> Stored:

@@ -13,4 +13,11 @@ from mxjax.onnx import (
 export_model_, import_model_ = export_model, import_model
 get_model_metadata_, import_to_gluon_ = get_model_metadata, import_to_gluon
 
-__all__ = ["export_model", "get_model_metadata", "import_model", "import_to_gluon", "mx2onnx", "onnx2mx"]
+__all__ = [
+    "export_model",
+    "get_model_metadata",
+    "import_model",
+    "import_to_gluon",
+    "mx2onnx",
+    "onnx2mx",
+]

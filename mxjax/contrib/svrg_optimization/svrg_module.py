@@ -45,9 +45,13 @@ class SVRGModule(Module):
         compression_params: dict[str, Any] | None = None, update_freq: int | None = None,
     ):  # fmt: skip
         if not isinstance(update_freq, int):
-            raise MXNetTypeError(f"update_freq, epochs between two full gradients, must be an int, got {update_freq!r}")
+            raise MXNetTypeError(
+                f"update_freq, epochs between two full gradients, must be an int, got {update_freq!r}"
+            )
         if update_freq <= 0:
-            raise MXNetValueError(f"update_freq, epochs between full gradients, must be positive, got {update_freq}")
+            raise MXNetValueError(
+                f"update_freq, epochs between full gradients, must be positive, got {update_freq}"
+            )
         options = (
             data_names, label_names, logger, context, work_load_list, fixed_param_names, state_names, group2ctxs,
             compression_params,
@@ -67,10 +71,18 @@ class SVRGModule(Module):
         force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write",
     ) -> None:  # fmt: skip
         super().bind(
-            data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind, shared_module, grad_req
+            data_shapes,
+            label_shapes,
+            for_training,
+            inputs_need_grad,
+            force_rebind,
+            shared_module,
+            grad_req,
         )
         if for_training and not self._mod_aux.binded:
-            self._mod_aux.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req)
+            self._mod_aux.bind(
+                data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req
+            )
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         super().reshape(data_shapes, label_shapes)
@@ -91,7 +103,9 @@ class SVRGModule(Module):
     def _begin_full_grads(self) -> None:
         group = self._exec_group
         self._full_grads = {
-            name: [nd.zeros(weight.shape, ctx=weight.context, dtype=weight.dtype) for weight in weights]
+            name: [
+                nd.zeros(weight.shape, ctx=weight.context, dtype=weight.dtype) for weight in weights
+            ]
             for name, weights in zip(group.param_names, group.param_arrays, strict=True)
         }
 
@@ -108,7 +122,9 @@ class SVRGModule(Module):
     def update(self) -> None:
         """Correct the gradients, then update the parameters."""
         group, kept = self._exec_group, self._mod_aux._exec_group
-        for name, grads, of_kept in zip(group.param_names, group.grad_arrays, kept.grad_arrays, strict=True):
+        for name, grads, of_kept in zip(
+            group.param_names, group.grad_arrays, kept.grad_arrays, strict=True
+        ):
             for grad, other, full in zip(grads, of_kept, self._full_grads[name], strict=True):
                 if grad is not None:
                     grad[:] = grad - other + full
@@ -147,7 +163,9 @@ class SVRGModule(Module):
             self.update_full_grads(train_data)
         train_data.reset()
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None) -> None:
+    def prepare(
+        self, data_batch: Any, sparse_row_id_fn: Callable[[Any], Any] | None = None
+    ) -> None:
         super().prepare(data_batch, sparse_row_id_fn)
         if self._mod_aux.binded:
             self._mod_aux.prepare(data_batch, sparse_row_id_fn)

@@ -32,7 +32,9 @@ class _SVRGOptimizer(optimizer.Optimizer):
         own = set(inspect.signature(optimizer.Optimizer.__init__).parameters)
         super().__init__(**{name: value for name, value in kwargs.items() if name in own})
         named = isinstance(default_optimizer, str)
-        self.default_opt = optimizer.create(default_optimizer, **kwargs) if named else default_optimizer
+        self.default_opt = (
+            optimizer.create(default_optimizer, **kwargs) if named else default_optimizer
+        )
         self.aux_opt = optimizer.create(_AssignmentOptimizer.__name__)
 
     def _of(self, index: Any) -> Any:

@@ -40,7 +40,9 @@ def _repository(kind: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """SHA-1 of each file with vectors of a kind, and of each archive that they come in."""
     lines = Path(__file__).with_name("files.txt").read_text(encoding="utf-8").splitlines()
     rows = [line.split() for line in lines if line.startswith(f"{kind} ")]
-    return MappingProxyType({row[1]: row[2] for row in rows}), MappingProxyType({row[3]: row[4] for row in rows})
+    return MappingProxyType({row[1]: row[2] for row in rows}), MappingProxyType(
+        {row[3]: row[4] for row in rows}
+    )
 
 
 def register(embedding_cls: type) -> type:
@@ -71,7 +73,9 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     if embedding_name is None:
         return {name: list(kind.pretrained_file_name_sha1) for name, kind in kinds.items()}
     if embedding_name not in kinds:
-        raise MXNetKeyError(f"no token embedding is called {embedding_name!r}; there are {', '.join(sorted(kinds))}")
+        raise MXNetKeyError(
+            f"no token embedding is called {embedding_name!r}; there are {', '.join(sorted(kinds))}"
+        )
     return list(kinds[embedding_name].pretrained_file_name_sha1)
 
 
@@ -141,7 +145,11 @@ class _TokenEmbedding(Vocabulary):
     # ---- how they come about
 
     def _load_embedding(
-        self, pretrained_file_path: str, elem_delim: str, init_unknown_vec: Any, encoding: str = "utf8"
+        self,
+        pretrained_file_path: str,
+        elem_delim: str,
+        init_unknown_vec: Any,
+        encoding: str = "utf8",
     ) -> None:
         """Read all tokens with their vectors; the first of a token counts, others are warned of."""
         path = os.path.expanduser(pretrained_file_path)
@@ -149,7 +157,9 @@ class _TokenEmbedding(Vocabulary):
             raise MXNetValueError(f"there is no file of token vectors {path}")
         _log.info("Loading pre-trained token embedding vectors from %s", path)
         values = array("f")
-        special: dict[Any, Any] = dict.fromkeys(self._idx_to_token)  # unknown and reserved tokens: their vectors
+        special: dict[Any, Any] = dict.fromkeys(
+            self._idx_to_token
+        )  # unknown and reserved tokens: their vectors
         length = 0
         for number, token, vector in _lines(path, elem_delim, encoding):
             if token in self._token_to_idx:
@@ -170,16 +180,22 @@ class _TokenEmbedding(Vocabulary):
                 self._token_to_idx[token] = len(self._idx_to_token)
                 self._idx_to_token.append(token)
         if not length:
-            raise FormatError(f"{path} has no token vectors: lines of a token and its numbers were expected")
+            raise FormatError(
+                f"{path} has no token vectors: lines of a token and its numbers were expected"
+            )
         vectors = np.empty((len(self), length), np.float32)
         vectors[len(special) :] = np.frombuffer(values, np.float32).reshape(-1, length)
         for row, (token, found) in enumerate(special.items()):
-            special_one = init_unknown_vec(shape=length) if found is None else np.array(found, np.float32)
+            special_one = (
+                init_unknown_vec(shape=length) if found is None else np.array(found, np.float32)
+            )
             if np.shape(special_one) != (length,):
                 raise MXNetAssertionError(
                     f"{path}: the vector of {token!r} has shape {np.shape(special_one)}, those of others ({length},)"
                 )
-            vectors[row] = special_one.asnumpy() if isinstance(special_one, nd.NDArray) else special_one
+            vectors[row] = (
+                special_one.asnumpy() if isinstance(special_one, nd.NDArray) else special_one
+            )
         self._set(vectors)
 
     @staticmethod
@@ -194,7 +210,9 @@ class _TokenEmbedding(Vocabulary):
         """Index the tokens of a vocabulary, each with its vectors of all embeddings, side by side."""
         tables = [each.idx_to_vec.asnumpy() for each in embeddings]
         rows = [[UNKNOWN_IDX, *each.to_indices(vocabulary.idx_to_token[1:])] for each in embeddings]
-        vectors = np.concatenate([table[row] for table, row in zip(tables, rows, strict=True)], axis=1)
+        vectors = np.concatenate(
+            [table[row] for table, row in zip(tables, rows, strict=True)], axis=1
+        )
         self._token_to_idx = dict(vocabulary.token_to_idx)
         self._idx_to_token = list(vocabulary.idx_to_token)
         self._unknown_token = vocabulary.unknown_token
@@ -238,7 +256,9 @@ class _TokenEmbedding(Vocabulary):
         url = cls._get_pretrained_file_url(pretrained_file_name)
         archive = os.path.join(folder, os.path.basename(url))
         archives = getattr(cls, "pretrained_archive_name_sha1", None)
-        download(url, archive, sha1_hash=sha1 if archives is None else archives[os.path.basename(url)])
+        download(
+            url, archive, sha1_hash=sha1 if archives is None else archives[os.path.basename(url)]
+        )
         if archive != path:
             unpack(archive, {pretrained_file_name: path}, {pretrained_file_name: sha1})
         return path
@@ -268,7 +288,9 @@ def _lines(path: str, delimiter: str, encoding: str) -> Iterator[tuple[int, str,
     except MXNetAssertionError:
         raise
     except ValueError as error:
-        raise FormatError(f"{path}, line {number}: a token and its numbers were expected: {error}") from None
+        raise FormatError(
+            f"{path}, line {number}: a token and its numbers were expected: {error}"
+        ) from None
 
 
 @register
@@ -294,7 +316,9 @@ class GloVe(_TokenEmbedding):
     @classmethod
     def _get_download_file_name(cls, pretrained_file_name: str) -> str:
         corpus = pretrained_file_name.split(".")[1]
-        return next(name for name in cls.pretrained_archive_name_sha1 if name.split(".")[1] == corpus)
+        return next(
+            name for name in cls.pretrained_archive_name_sha1 if name.split(".")[1] == corpus
+        )
 
     def __init__(
         self, pretrained_file_name: str = "glove.840B.300d.txt", embedding_root: str | None = None,

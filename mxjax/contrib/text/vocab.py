@@ -48,7 +48,9 @@ class Vocabulary(Shown):
             raise MXNetAssertionError(f"min_freq must be positive, got {min_freq}")
         reserved = list(reserved_tokens or ())
         if unknown_token in reserved:
-            raise MXNetAssertionError(f"reserved_tokens must not have the unknown token {unknown_token!r}")
+            raise MXNetAssertionError(
+                f"reserved_tokens must not have the unknown token {unknown_token!r}"
+            )
         if len(set(reserved)) < len(reserved):
             raise MXNetAssertionError(f"reserved_tokens has a token twice: {reserved}")
         self._unknown_token: Any = unknown_token
@@ -56,14 +58,20 @@ class Vocabulary(Shown):
         self._idx_to_token: list[Any] = [unknown_token, *reserved]
         if counter is not None:
             self._idx_to_token += self._counted(counter, most_freq_count, min_freq)
-        self._token_to_idx: dict[Any, int] = {token: idx for idx, token in enumerate(self._idx_to_token)}
+        self._token_to_idx: dict[Any, int] = {
+            token: idx for idx, token in enumerate(self._idx_to_token)
+        }
 
     def _counted(self, counter: Counter[Any], most: int | None, min_freq: int) -> list[Any]:
         if not isinstance(counter, Counter):
-            raise MXNetAssertionError(f"counter must be a collections.Counter, got {type(counter).__name__}")
+            raise MXNetAssertionError(
+                f"counter must be a collections.Counter, got {type(counter).__name__}"
+            )
         known = set(self._idx_to_token)
         by_count = sorted(sorted(counter), key=counter.__getitem__, reverse=True)
-        return [token for token in by_count if counter[token] >= min_freq and token not in known][:most]
+        return [token for token in by_count if counter[token] >= min_freq and token not in known][
+            :most
+        ]
 
     def _shown(self) -> dict[str, Any]:
         return {"tokens": len(self)}
@@ -109,5 +117,7 @@ class Vocabulary(Shown):
         if not isinstance(indices, int | float):
             raise MXNetTypeError(f"tokens have numbers 0 ... {len(self) - 1}, got {indices!r}")
         if not isinstance(indices, int) or indices >= len(self):
-            raise MXNetValueError(f"no token has the number {indices!r}: 0 ... {len(self) - 1} are there")
+            raise MXNetValueError(
+                f"no token has the number {indices!r}: 0 ... {len(self) - 1} are there"
+            )
         return self._idx_to_token[indices]

@@ -85,7 +85,12 @@ class Aval:
     )  # fmt: skip
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: np.dtype, device: Any, memory: str | None = None, spread: Any = None
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        device: Any,
+        memory: str | None = None,
+        spread: Any = None,
     ):
         self.shape = shape
         self.spread: jax.sharding.Sharding | None = spread
@@ -148,7 +153,9 @@ class Aval:
             while parts and parts[-1] is None:
                 parts.pop()
             if len(parts) != len(sharding.spec):  # one way of writing it
-                sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*parts))
+                sharding = jax.sharding.NamedSharding(
+                    sharding.mesh, jax.sharding.PartitionSpec(*parts)
+                )
         found = self._laid.get(sharding)
         if found is None:
             made = Aval(self.shape, self.dtype, self.device, self.memory, sharding)
@@ -213,7 +220,9 @@ def aval_of(array: jax.Array, name: Any = None) -> Aval:
         device = MeshDevice._known[sharding.mesh]
         found = aval(array.shape, array.dtype, device)
         if sharding.memory_kind == PINNED:
-            return found.laid(sharding.with_memory_kind(_default_memory(array.devices().pop()))).on(PINNED)
+            return found.laid(sharding.with_memory_kind(_default_memory(array.devices().pop()))).on(
+                PINNED
+            )
         return found.laid(sharding)
     memory = PINNED if sharding.memory_kind == PINNED else None
     if len(devices) == 1:

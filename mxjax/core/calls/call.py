@@ -131,7 +131,11 @@ class Row:
         return self.calls.get((attrs, _types(attrs), constants, _types(constants), ()))
 
     def bind_moving(
-        self, attrs: Attrs, constants: tuple[tuple[int, Any], ...], moving: Varying, varying: Varying = ()
+        self,
+        attrs: Attrs,
+        constants: tuple[tuple[int, Any], ...],
+        moving: Varying,
+        varying: Varying = (),
     ) -> Call:
         """The call in which these of the attributes and constants come as operands, after those of ``varying``."""
         kept = tuple([pair for pair in attrs if pair[0] not in moving])
@@ -158,7 +162,9 @@ class Row:
 
         used = Tree.calls()
         for key, call in list(self.calls.items())[: -self.most // 4]:
-            if call not in used:  # others would be other calls when they come again, with programs of their own
+            if (
+                call not in used
+            ):  # others would be other calls when they come again, with programs of their own
                 self.calls.pop(key, None)
         self.most = max(CALLS, 2 * len(self.calls))
 
@@ -182,7 +188,9 @@ def _runs_python(attrs: Attrs) -> bool:
 
 def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[Any, ...]:
     """The types of the values, and the signs of zeros."""
-    return tuple([type(v) if type(v) is not float or v else math.copysign(1.0, v) for _, v in pairs])
+    return tuple(
+        [type(v) if type(v) is not float or v else math.copysign(1.0, v) for _, v in pairs]
+    )
 
 
 # The rows whose calls can be read back from a graph's text, by name.
@@ -261,7 +269,9 @@ class Call:
         self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.graph: Any = None  # the Graph of which this is a call, or half a call
-        self.places: list[Any] | None = None  # where it was recorded, of a call that will end (Tree.forget)
+        self.places: list[Any] | None = (
+            None  # where it was recorded, of a call that will end (Tree.forget)
+        )
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
         self.pairs: dict[Any, Any] = {}  # its halves, by what wants gradients (graph.record_pair)
@@ -282,7 +292,9 @@ class Call:
         with jax.disable_jit():
             return self.fn(*arrays)
 
-    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+    def infer(
+        self, avals: tuple[Any, ...], device: Any, traced: bool = False
+    ) -> tuple[tuple[Aval, ...], bool]:
         """Output avals for input avals (scalars stand as their kind), and whether ``fn`` gives a tuple.
 
         ``traced``: by a trace for all shapes (`symbolic.py`) already the first time, since one is needed anyway.
@@ -315,11 +327,17 @@ class Call:
         # The first time with its numbers in it: they may be refused. Then the trace serves that has them as operands,
         # if it is made without jit, whose caches would take these sizes' results for those of all.
         call, before, own = (self, -1, ()) if (self.forward or self).row.loops else self.loose()
-        traced = bool(self.infer_cache) or (not own and (traced or bool(self.general(avals)[0].traces)))
+        traced = bool(self.infer_cache) or (
+            not own and (traced or bool(self.general(avals)[0].traces))
+        )
         if traced and not self.effect and self.graph is None and not operator_wrappers:
             if own:
                 before = len(avals) if before < 0 else before
-                avals = (*avals[:before], *["d" if type(n) is float else "q" for n in own], *avals[before:])
+                avals = (
+                    *avals[:before],
+                    *["d" if type(n) is float else "q" for n in own],
+                    *avals[before:],
+                )
             found = trace(call, avals, device)
             return found.shapes(), found.many
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
@@ -387,7 +405,9 @@ class Call:
 
     def _loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
         def moves(pair: tuple[Any, Any]) -> bool:
-            return pair[0] in self.row.numbers and takes_operand(pair[1]) and pair[1] not in _STRUCTURE
+            return (
+                pair[0] in self.row.numbers and takes_operand(pair[1]) and pair[1] not in _STRUCTURE
+            )
 
         given: list[tuple[Any, Any]] = [*self.attrs, *self.constants]
         moving = [pair for pair in given if moves(pair)]
@@ -441,13 +461,19 @@ class Derivative(Call):
         forward, _, numbers = self.forward.loose()
         if not numbers:
             return self, -1, ()
-        return forward.vjp((*self.wants, *[False] * len(numbers)), self.has, self.many), len(self.wants), numbers
+        return (
+            forward.vjp((*self.wants, *[False] * len(numbers)), self.has, self.many),
+            len(self.wants),
+            numbers,
+        )
 
 
 LENGTH: Any = object()  # stands for a length in a general call
 # Numbers that stay in a call that is run by itself: the compiler does something else with them.
 _STRUCTURE = frozenset({-1, 0, 0.5, 1, 2})
-place_now = threading.local()  # .label: where the step that is traced stands; kept while there are wrappers
+place_now = (
+    threading.local()
+)  # .label: where the step that is traced stands; kept while there are wrappers
 
 
 def dressed(call: Call) -> Callable[..., Any]:
@@ -470,16 +496,25 @@ def _make_vjp(
 
     def backward(*args: Any) -> tuple[Any, ...]:
         if not smooth:
-            return tuple([jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w])
-        if any(not differentiable(a.dtype) for a in (*[a for a, w in zip(args, wants, strict=False) if w], *args[n:])):
+            return tuple(
+                [jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w]
+            )
+        if any(
+            not differentiable(a.dtype)
+            for a in (*[a for a, w in zip(args, wants, strict=False) if w], *args[n:])
+        ):
             if not wholes:
-                return tuple([jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w])
+                return tuple(
+                    [jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w]
+                )
             return whole_gradients(whole, args[:n], wants, has, args[n:])
         fn = dressed(operator) if operator_wrappers and operator is not None else plain
         inputs, given = args[:n], iter(args[n:])
         out, pull = pullback(fn, inputs, wants)
         outs = list(out) if many else [out]
-        cotangents = [cotangent(o, next(given) if h else None) for h, o in zip(has, outs, strict=True)]
+        cotangents = [
+            cotangent(o, next(given) if h else None) for h, o in zip(has, outs, strict=True)
+        ]
         return tuple(pull(type(out)(cotangents) if many else cotangents[0]))
 
     return backward
@@ -489,7 +524,11 @@ def _of_wholes(call: Call) -> Callable[..., Any]:
     """A call's function where whole numbers stand as floats: it converts to none."""
     attrs = tuple([(k, "float64" if k == "dtype" and v is not None and np.dtype(v).kind in "biu" else v)
                    for k, v in call.attrs])  # fmt: skip
-    return call.fn if attrs == call.attrs else _assembled(call.row, attrs, call.constants, call.varying)
+    return (
+        call.fn
+        if attrs == call.attrs
+        else _assembled(call.row, attrs, call.constants, call.varying)
+    )
 
 
 def _assembled(
@@ -527,7 +566,9 @@ def _assembled(
         run = functools.partial(of_arrays, at=at, **free)
         if fixed:
             return _with_numbers(run, arrays, tuple(fixed), tuple(fixed.values()))
-        return jax.tree.map(lambda r: jax.lax.convert_element_type(r, r.dtype), run(*arrays))  # no longer free
+        return jax.tree.map(
+            lambda r: jax.lax.convert_element_type(r, r.dtype), run(*arrays)
+        )  # no longer free
 
     return of_operands
 
@@ -538,7 +579,9 @@ def _position(pair: tuple[int, Any]) -> int:
 
 def _free(v: Any) -> Any:
     """A number that takes the dtypes of the arrays it meets, as a Python number does."""
-    return convert_element_type_p.bind(jnp.asarray(v), new_dtype=v.dtype, weak_type=True, sharding=None)
+    return convert_element_type_p.bind(
+        jnp.asarray(v), new_dtype=v.dtype, weak_type=True, sharding=None
+    )
 
 
 def _with_numbers(fn: Callable[..., Any], arrays: Any, names: tuple[str, ...], numbers: Any) -> Any:
@@ -546,6 +589,8 @@ def _with_numbers(fn: Callable[..., Any], arrays: Any, names: tuple[str, ...], n
     plain = {n: np.zeros((), v.dtype).item() + 1 for n, v in zip(names, numbers, strict=True)}
     wanted = jax.eval_shape(functools.partial(fn, **plain), *arrays)
     # An operand is of a definite dtype, where a Python number would take the arrays'.
-    exact = jnp.result_type(jnp.float32, *[a for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)])
+    exact = jnp.result_type(
+        jnp.float32, *[a for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)]
+    )
     found = fn(*arrays, **{n: v.astype(exact) for n, v in zip(names, numbers, strict=True)})
     return jax.tree.map(lambda r, w: r.astype(w.dtype), found, wanted)

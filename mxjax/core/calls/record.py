@@ -149,7 +149,9 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     it changes (a learning rate) it is an input of the program (`varying`).
     """
     if not s and varying.is_negative_zero(s):
-        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
+        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[
+            0
+        ]  # -0.0 would be found under 0.0
     st = local.st
     seg = st.seg
     times = seg.times
@@ -244,7 +246,9 @@ def record_handed(row: Row, a: Value, s: varying.Handed) -> Value:
     return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # type: ignore[arg-type]
 
 
-def changing(row: Row, numbers: Sequence[tuple[Any, Any]], dtypes: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+def changing(
+    row: Row, numbers: Sequence[tuple[Any, Any]], dtypes: tuple[Any, ...]
+) -> list[tuple[Any, Any]]:
     """Those numbers (name or position, value) of a call about to be recorded that change from call to call (`varying`).
 
     ``dtypes`` are those of the arrays they stand beside. In a graph that is recorded once no number changes.
@@ -344,15 +348,24 @@ def _put_off(
     if seg.graph or st.modes.naive or not rules.catch or st.rehearsing is not None:
         raise error
     file, line = user_site()
-    failure = Failure(errors.MXNetValueError(f"{error} ({call.name} recorded at {file}:{line})"), once=True)
+    failure = Failure(
+        errors.MXNetValueError(f"{error} ({call.name} recorded at {file}:{line})"), once=True
+    )
     pending_errors.append(failure.error)
     avals = [v.kind if type(v) is Dynamic else v.aval for v in inputs]
-    outs, many = unchecked_avals(call, avals, next((a.device for a in avals if type(a) is Aval), seg.device))
+    outs, many = unchecked_avals(
+        call, avals, next((a.device for a in avals if type(a) is Aval), seg.device)
+    )
     return _failed(st, call, inputs, outs, many, failure)
 
 
 def _failed(
-    st: ThreadState, call: Call, inputs: Sequence[Any], outs: Sequence[Aval], many: bool, failure: Failure
+    st: ThreadState,
+    call: Call,
+    inputs: Sequence[Any],
+    outs: Sequence[Aval],
+    many: bool,
+    failure: Failure,
 ) -> tuple[Value, ...]:
     values = tuple(failed_value(aval, failure) for aval in outs)
     if st.taping:
@@ -363,10 +376,14 @@ def _failed(
 def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Exception:
     """An error that names operator, attributes, shapes, dtypes and devices."""
     given = ", ".join(
-        "scalar" if isinstance(a, str) else f"{a.dtype}{list(a.shape)} on {shown(a.device)}" for a in avals
+        "scalar" if isinstance(a, str) else f"{a.dtype}{list(a.shape)} on {shown(a.device)}"
+        for a in avals
     )
     text = str(error).strip().split("\n\n")[0]
-    text = call.row.advice(call.attrs, [None if isinstance(a, str) else a.shape for a in avals]) or text
+    text = (
+        call.row.advice(call.attrs, [None if isinstance(a, str) else a.shape for a in avals])
+        or text
+    )
     scope = local.st.scope
     where = f" in block {scope}" if scope else ""
     if "incompatible shapes for broadcasting" in text:  # which JAX calls a TypeError
@@ -398,7 +415,9 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
             return record(call, moved)
     if len(devices) > 1:
         where = ", ".join(
-            f"{v.aval.dtype}{list(v.aval.shape)} on {shown(v.aval.device)}" for v in inputs if type(v) is not Dynamic
+            f"{v.aval.dtype}{list(v.aval.shape)} on {shown(v.aval.device)}"
+            for v in inputs
+            if type(v) is not Dynamic
         )
         raise errors.DeviceError(
             f"operator {call!r} got inputs on different devices: {where}. "
@@ -410,9 +429,13 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         if seg.graph:
             failure.reach_user()
         try:
-            found, many = call.infer(tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs), devices[0])
+            found, many = call.infer(
+                tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs), devices[0]
+            )
         except Exception as error:
-            raise inference_error(call, [v.kind if type(v) is Dynamic else v.aval for v in inputs], error) from error
+            raise inference_error(
+                call, [v.kind if type(v) is Dynamic else v.aval for v in inputs], error
+            ) from error
         return _failed(st, call, inputs, found, many, failure)
     if seg.graph:
         # Values of other segments on its device are captured as inputs (Segment.enter).
@@ -428,7 +451,12 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         where = default_device(st)
         seg = st.switch(where.compute if type(where) is NamedDevice else where)
     for v in inputs:
-        if type(v) is not Dynamic and v.seg is not None and v.seg is not seg and not getattr(v.seg, "patient", False):
+        if (
+            type(v) is not Dynamic
+            and v.seg is not None
+            and v.seg is not seg
+            and not getattr(v.seg, "patient", False)
+        ):
             scheduler.flush(v.seg)
     return record(call, inputs)
 
@@ -441,7 +469,12 @@ def _beside_others(inputs: Sequence[Any], home: Any) -> list[Any] | None:
     from ..run.sync import transfer
 
     def moves(v: Any) -> bool:
-        return type(v) is not Dynamic and v.seg is None and isinstance(v.arr, jax.Array) and not v.arr.committed
+        return (
+            type(v) is not Dynamic
+            and v.seg is None
+            and isinstance(v.arr, jax.Array)
+            and not v.arr.committed
+        )
 
     homes = _devices([v for v in inputs if not moves(v)])
     home = homes[0] if home is None and homes else home

@@ -74,7 +74,11 @@ def own_stream(device: Any) -> Stream:
 
 def _name(device: Any) -> str:
     """A device's name, which is the same in every process."""
-    return f"{device.platform}({_number(device)})" if hasattr(device, "local_hardware_id") else repr(device)
+    return (
+        f"{device.platform}({_number(device)})"
+        if hasattr(device, "local_hardware_id")
+        else repr(device)
+    )
 
 
 def state() -> dict[str, Any]:
@@ -183,7 +187,8 @@ def words_of(key: Any) -> Any:
     else:
         raise errors.MXNetTypeError(
             "random numbers are drawn from one key of JAX, as jax.random.key(0) gives it; got "
-            f"{type(key).__name__}" + ("" if kind is None else f" of {kind} with shape {tuple(key.shape)}")
+            f"{type(key).__name__}"
+            + ("" if kind is None else f" of {kind} with shape {tuple(key.shape)}")
         )
     usual = _key_words(0).shape
     if words.shape != usual:  # a key of another generator
@@ -212,7 +217,10 @@ class GraphStream(Scope):
 
 
 def operands(
-    device: Any, n: int = 1, draws: Callable[..., bool] | None = None, attrs: Sequence[tuple[str, Any]] = ()
+    device: Any,
+    n: int = 1,
+    draws: Callable[..., bool] | None = None,
+    attrs: Sequence[tuple[str, Any]] = (),
 ) -> tuple[Any, ...]:
     """What a random call takes first: the key's words, the count, and an offset to it; reserves ``n`` counts.
 
@@ -272,7 +280,11 @@ class suspended(Scope):
 
     def _now(self) -> tuple[GraphStream | None, Keyed | None, bool]:
         found = _recording
-        return getattr(found, "now", None), getattr(found, "keyed", None), getattr(found, "outside", False)
+        return (
+            getattr(found, "now", None),
+            getattr(found, "keyed", None),
+            getattr(found, "outside", False),
+        )
 
     def _set(self) -> None:
         keyed = getattr(_recording, "keyed", None)
@@ -281,7 +293,9 @@ class suspended(Scope):
         if keyed is not None and keyed.traced:
             _recording.keyed = None
 
-    def _give_back(self, before: tuple[GraphStream | None, Keyed | None, bool], broken: bool) -> None:
+    def _give_back(
+        self, before: tuple[GraphStream | None, Keyed | None, bool], broken: bool
+    ) -> None:
         _recording.now, _recording.keyed, _recording.outside = before
 
 

@@ -134,31 +134,51 @@ class Step:
         self.fmt = ""  # kinds of the dynamic scalars so far
         self.effects = False
         self.ends = False  # the segment ends here: what follows is a program of its own (halves.py)
-        self.reach: float = 0  # the depth, or endless after an effect or at an end: what the hot path compares
+        self.reach: float = (
+            0  # the depth, or endless after an effect or at an end: what the hot path compares
+        )
         self.next: dict[Any, Step] = {}
         self.programs = NO_PROGRAMS
         self.solo: Any = None  # the compiled function, where this step alone is a segment
-        self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
+        self.host: Any = (
+            None  # how NumPy computes the segment (host_compute.py); False: it does not
+        )
         self.bound: Any = None  # how NumPy computes this call (by_call.py); False: it does not
-        self.cold: dict[Any, Any] | None = None  # runs call by call so far, by live results (cold.py)
-        self.variants: dict[Any, int] | None = None  # how often results and donations without a program were asked for
+        self.cold: dict[Any, Any] | None = (
+            None  # runs call by call so far, by live results (cold.py)
+        )
+        self.variants: dict[Any, int] | None = (
+            None  # how often results and donations without a program were asked for
+        )
         self.spent = 0.0  # of a step by itself: what NumPy's runs of it have cost, in microseconds
         self.home: Step | None = None  # of a step on a name: the same on the physical device
         self.seen = 0
-        self.numbers: dict[Any, list[Any]] | None = None  # the keys in `next` of calls with a number in them
+        self.numbers: dict[Any, list[Any]] | None = (
+            None  # the keys in `next` of calls with a number in them
+        )
         self.scope = ""
         self.mirroring: Mirroring | None = None  # of a graph's step: what its scope says
         self.site: tuple[str, int] = ("", 0)
 
     def grow(
-        self, key: tuple[Any, ...], avals: tuple[Any, ...], device: Any, scope: str, traced: bool = False
+        self,
+        key: tuple[Any, ...],
+        avals: tuple[Any, ...],
+        device: Any,
+        scope: str,
+        traced: bool = False,
     ) -> Step:
         """The child for a call that was never recorded here; infers the results' shapes (``traced``: `Call.infer`)."""
         outs, many = key[0].infer(avals, device, traced)
         return self._child(key, outs, many, scope, user_site())
 
     def _child(
-        self, key: tuple[Any, ...], outs: tuple[Aval, ...], many: bool, scope: str, site: tuple[str, int]
+        self,
+        key: tuple[Any, ...],
+        outs: tuple[Aval, ...],
+        many: bool,
+        scope: str,
+        site: tuple[str, int],
     ) -> Step:
         call: Call = key[0]
         child = Step()
@@ -230,9 +250,13 @@ class Step:
     def prune(self, stood: Set[int] = frozenset()) -> None:
         """Forget this step, and those before it, as far as they lead nowhere; ``stood``: the ids of some to be left."""
         step = self
-        while step.parent is not None and not (step.next or step.programs or step.host or id(step) in stood):
+        while step.parent is not None and not (
+            step.next or step.programs or step.host or id(step) in stood
+        ):
             nexts = step.parent.next
-            for key in [k for k, child in list(nexts.items()) if child is step]:  # a number has a second one
+            for key in [
+                k for k, child in list(nexts.items()) if child is step
+            ]:  # a number has a second one
                 nexts.pop(key, None)
             Tree.nodes = max(0, Tree.nodes - 1)
             step = step.parent
@@ -412,12 +436,20 @@ class Segment:
     )  # fmt: skip
 
     def __init__(
-        self, state: Any, device: Any, *, graph: bool = False, root: Step | None = None, tracers: bool = False
+        self,
+        state: Any,
+        device: Any,
+        *,
+        graph: bool = False,
+        root: Step | None = None,
+        tracers: bool = False,
     ):
         self.state = state
         self.device = device
         self.graph = graph
-        self.once = graph and root is None  # its calls will not come back; so too those of `graph.apart`
+        self.once = (
+            graph and root is None
+        )  # its calls will not come back; so too those of `graph.apart`
         self.step = (Step() if graph else Tree.root(device)) if root is None else root
         # Of a graph: whether tracers are inputs too, the arrays from outside that were written to, and the
         # constants made while it was recorded, which are not from outside.
@@ -434,7 +466,9 @@ class Segment:
         # what they wait for first.
         self.patient = False
         self.waits: list[Any] = []
-        self.closing: Call | None = None  # the call after which a loop begins again, once that is known
+        self.closing: Call | None = (
+            None  # the call after which a loop begins again, once that is known
+        )
         self.lock = state.lock
         # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number
         # when one was begun: the first, and those that took long.
@@ -481,7 +515,9 @@ class Segment:
             for other in dict.fromkeys(waits):
                 run(other)
         except BaseException:
-            self.waits = waits  # it is still to come; what is recorded from now on need not wait for it
+            self.waits = (
+                waits  # it is still to come; what is recorded from now on need not wait for it
+            )
             if self.state.segs.get(self.device) is self:
                 self.state.put_aside(self.device)
             raise
@@ -538,4 +574,3 @@ class Segment:
 
 # A dynamic scalar is told from values by this attribute alone, so that the hot path asks one question.
 Dynamic.seg = Dynamic  # type: ignore[attr-defined]
-

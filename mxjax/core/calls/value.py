@@ -154,7 +154,11 @@ def seen(v: Value) -> np.ndarray | None:
     arr = v.arr
     if type(arr) is np.ndarray:
         return arr
-    if isinstance(arr, jax.Array) and getattr(v.aval.device, "platform", "") == "cpu" and arr.is_ready():  # type: ignore[attr-defined]
+    if (
+        isinstance(arr, jax.Array)
+        and getattr(v.aval.device, "platform", "") == "cpu"
+        and arr.is_ready()
+    ):  # type: ignore[attr-defined]
         return np.asarray(arr)
     return None
 

@@ -17,7 +17,9 @@ from typing import Any
 
 _PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 # What stands between the user's code (or a layer's) and a recorded call.
-_BETWEEN = tuple(os.path.join(_PACKAGE, part) for part in ("core", "array", "ops", "np", "npx", "nd"))
+_BETWEEN = tuple(
+    os.path.join(_PACKAGE, part) for part in ("core", "array", "ops", "np", "npx", "nd")
+)
 _LIMIT = 20_000  # so many numbers are remembered
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -127,7 +129,9 @@ class Handed:
         self.use.asked = True
         return self.value
 
-    __class__: Any = property(lambda self: type(self.value))  # to isinstance it is the number that it is
+    __class__: Any = property(
+        lambda self: type(self.value)
+    )  # to isinstance it is the number that it is
 
 
 def _asking(name: str) -> Callable[..., Any]:
@@ -166,7 +170,21 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
 for _name in ("neg", "pos", "abs"):
     setattr(Handed, f"__{_name}__", _computing(getattr(operator, _name)))
 for _name in (
-    *("bool", "float", "int", "index", "hash", "str", "repr", "format", "round", "trunc", "floor", "ceil", "divmod"),
+    *(
+        "bool",
+        "float",
+        "int",
+        "index",
+        "hash",
+        "str",
+        "repr",
+        "format",
+        "round",
+        "trunc",
+        "floor",
+        "ceil",
+        "divmod",
+    ),
     *("eq", "ne", "lt", "le", "gt", "ge", "rdivmod"),
 ):
     setattr(Handed, f"__{_name}__", _asking(f"__{_name}__"))

@@ -57,7 +57,9 @@ def leave_width(options: dict[str, Any], jaxpr: Any) -> None:
 
 def atan_is_wrong() -> bool:
     """Whether this XLA passes 512 bits to its arc tangent in another way than that takes them."""
-    version = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in jaxlib.__version__.split(".")[:3])
+    version = tuple(
+        int("".join(filter(str.isdigit, part)) or 0) for part in jaxlib.__version__.split(".")[:3]
+    )
     return (0, 10, 2) <= version < (0, 12)
 
 

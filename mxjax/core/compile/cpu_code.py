@@ -78,7 +78,10 @@ def _polynomial(coefficients: tuple[float, ...], w: Any) -> Any:
 def erf_inv(x: Any) -> Any:
     """The inverse of the error function, of float32."""
     w = -jnp.log((1 - x) * (1 + x))
-    middle, tail = _polynomial(_MIDDLE, w - np.float32(2.5)), _polynomial(_TAIL, jnp.sqrt(w) - np.float32(3))
+    middle, tail = (
+        _polynomial(_MIDDLE, w - np.float32(2.5)),
+        _polynomial(_TAIL, jnp.sqrt(w) - np.float32(3)),
+    )
     return jnp.where(jnp.abs(x) == 1, x * np.float32(np.inf), x * jnp.where(w < 5, middle, tail))
 
 
@@ -126,7 +129,9 @@ def arctan(x: Any) -> Any:
     """The arc tangent, of floats of any size."""
     a = jnp.abs(x)
     r = _first_eighth(jnp.where(a > 1, 1 / a, a))
-    return lax.bitcast_convert_type(jnp.where(a > 1, _less(r, 1), r), _BITS[x.dtype.name]) | _sign_of(x)
+    return lax.bitcast_convert_type(
+        jnp.where(a > 1, _less(r, 1), r), _BITS[x.dtype.name]
+    ) | _sign_of(x)
 
 
 @_in_full
@@ -134,7 +139,9 @@ def arctan2(y: Any, x: Any) -> Any:
     """The angle of a point, of floats of any size."""
     a, b = jnp.abs(y), jnp.abs(x)
     low, high = jnp.minimum(a, b), jnp.maximum(a, b)
-    t = jnp.where(low == high, jnp.where(low == 0, low, jnp.ones_like(low)), low / high)  # both may be infinite
+    t = jnp.where(
+        low == high, jnp.where(low == 0, low, jnp.ones_like(low)), low / high
+    )  # both may be infinite
     r = _first_eighth(t)
     r = jnp.where(a > b, _less(r, 1), r)
     r = jnp.where(_sign_of(x) != 0, _less(r, 2), r)
@@ -192,7 +199,9 @@ def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any
         )
         if platform != "cpu":
             rules = cpu_nan.rules_of_bools(mlir)
-        given: dict[str, Any] = {"_private_parameters": mlir.LoweringParameters(override_lowering_rules=rules)}
+        given: dict[str, Any] = {
+            "_private_parameters": mlir.LoweringParameters(override_lowering_rules=rules)
+        }
         jax.jit(lambda x: x).trace(np.float32(0)).lower(**given)
     except (AttributeError, ImportError, TypeError):  # another JAX
         return {}

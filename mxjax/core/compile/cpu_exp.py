@@ -45,13 +45,19 @@ def _from_bfloat16(x: Any, **_: Any) -> Any:
 def _to_bytes(x: Any, *, new_dtype: Any, **_: Any) -> Any:
     """Cut off towards zero, numbers beyond the dtype its ends, as XLA has it."""
     ends = jnp.iinfo(new_dtype)
-    return lax.clamp(x.dtype.type(ends.min), x, x.dtype.type(ends.max)).astype(np.int32).astype(new_dtype)
+    return (
+        lax.clamp(x.dtype.type(ends.min), x, x.dtype.type(ends.max))
+        .astype(np.int32)
+        .astype(new_dtype)
+    )
 
 
 def conversion(mlir: Any) -> Any:
     """What ``lower`` takes for conversions."""
     as_jax = mlir._lowerings[lax.convert_element_type_p].rule
-    widened, bytes_ = (mlir.lower_fun(fn, multiple_results=False) for fn in (_from_bfloat16, _to_bytes))
+    widened, bytes_ = (
+        mlir.lower_fun(fn, multiple_results=False) for fn in (_from_bfloat16, _to_bytes)
+    )
 
     def convert(ctx: Any, x: Any, **params: Any) -> Any:
         old, new = ctx.avals_in[0].dtype, params["new_dtype"]

@@ -50,7 +50,9 @@ def _nan_along(found: Any, x: Any, *, axes: tuple[int, ...], **_: Any) -> Any:
 def _nan_in_windows(found: Any, x: Any, **window: Any) -> Any:
     """The same of windows that do not overlap."""
     wide = jnp.promote_types(x.dtype, np.float32)
-    return _nan_where(lax.reduce_window(lax.sign(x).astype(wide), np.zeros((), wide), lax.add, **window), found)
+    return _nan_where(
+        lax.reduce_window(lax.sign(x).astype(wide), np.zeros((), wide), lax.add, **window), found
+    )
 
 
 def _nan_where(signs: Any, found: Any) -> Any:
@@ -60,7 +62,8 @@ def _nan_where(signs: Any, found: Any) -> Any:
 def _apart(out: Any, window_dimensions: Any, window_strides: Any, **_: Any) -> bool:
     """Whether windows do not overlap: YNNPACK takes those alone."""
     return all(
-        s >= w or n == 1 for n, w, s in zip(out.shape, window_dimensions, window_strides, strict=True)
+        s >= w or n == 1
+        for n, w, s in zip(out.shape, window_dimensions, window_strides, strict=True)
     )
 
 
@@ -74,7 +77,9 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
         own, others = mlir.lower_fun(fn, multiple_results=False), mlir._lowerings[primitive].rule
 
         def rule(ctx: Any, *xs: Any, **params: Any) -> Any:
-            return (own if jnp.issubdtype(ctx.avals_in[0].dtype, jnp.floating) else others)(ctx, *xs, **params)
+            return (own if jnp.issubdtype(ctx.avals_in[0].dtype, jnp.floating) else others)(
+                ctx, *xs, **params
+            )
 
         return primitive, rule
 
@@ -84,7 +89,11 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
 
         def rule(ctx: Any, x: Any, **params: Any) -> Any:
             (of,), found = ctx.avals_in, as_jax(ctx, x, **params)
-            if not (jnp.issubdtype(of.dtype, jnp.floating) and of.size >= _LOOPS and where(ctx.avals_out[0], **params)):
+            if not (
+                jnp.issubdtype(of.dtype, jnp.floating)
+                and of.size >= _LOOPS
+                and where(ctx.avals_out[0], **params)
+            ):
                 return found
             return then(ctx.replace(avals_in=[*ctx.avals_out, of]), *found, x, **params)
 
@@ -126,7 +135,9 @@ def rules_of_bools(mlir: Any, others: Any = None) -> tuple[tuple[Any, Any], ...]
     own = mlir.lower_fun(selected, multiple_results=False)
 
     def convert(ctx: Any, x: Any, **params: Any) -> Any:
-        of_bools = ctx.avals_in[0].dtype == np.bool_ and jnp.issubdtype(params["new_dtype"], jnp.inexact)
+        of_bools = ctx.avals_in[0].dtype == np.bool_ and jnp.issubdtype(
+            params["new_dtype"], jnp.inexact
+        )
         return (own if of_bools else others)(ctx, x, **params)
 
     return ((lax.convert_element_type_p, convert),)

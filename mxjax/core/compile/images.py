@@ -73,7 +73,9 @@ def run(call: Call, operands: Sequence[Any]) -> Any:
     of_images = [isinstance(x, Image) for x in operands]
     if not any(of_images) and not any(getattr(x, "ndim", 0) >= _LEAST for x in operands):
         return call.fn(*operands)
-    traced = _jitted(call, compiler.is_short_of_memory(), compiler.is_all_kept()).trace(*map(_struct, operands))
+    traced = _jitted(call, compiler.is_short_of_memory(), compiler.is_all_kept()).trace(
+        *map(_struct, operands)
+    )
     closed, tree = traced.jaxpr, jax.tree_util.tree_structure(traced.out_info)
     pointwise, turns = _is_pointwise(closed), _turns(closed.jaxpr)
     if pointwise and any(of_images):
@@ -102,7 +104,9 @@ def _is_pointwise(closed: Any) -> bool:
 def _each_by_itself(jaxpr: Any) -> bool:
     for e in jaxpr.eqns:
         inner = list(bodies(e.params))
-        known = e.primitive.name in POINTWISE or (inner and e.primitive.name in INLINED | {"custom_jvp_call"})
+        known = e.primitive.name in POINTWISE or (
+            inner and e.primitive.name in INLINED | {"custom_jvp_call"}
+        )
         shapes = {v.aval.shape for v in (*e.invars, *e.outvars) if v.aval.shape}
         if not known or len(shapes) > 1 or not all(map(_each_by_itself, inner)):
             return False
@@ -113,15 +117,17 @@ def is_pointwise(jaxpr: Any) -> bool:
     """Whether nothing in a program reads more than one element of an array for one element of another."""
     return all(
         e.primitive.name in POINTWISE | _SPREADING
-        or (e.primitive.name in INLINED | {"custom_jvp_call"} and all(map(is_pointwise, bodies(e.params))))
+        or (
+            e.primitive.name in INLINED | {"custom_jvp_call"}
+            and all(map(is_pointwise, bodies(e.params)))
+        )
         for e in jaxpr.eqns
     )
 
 
 def _turns(jaxpr: Any) -> bool:
     return any(
-        _gives_image(e)
-        or (e.primitive.name in INLINED and any(map(_turns, bodies(e.params))))
+        _gives_image(e) or (e.primitive.name in INLINED and any(map(_turns, bodies(e.params))))
         for e in jaxpr.eqns
     )
 
@@ -151,7 +157,9 @@ def _one(e: Any, given: list[Any]) -> Sequence[Any]:
     if any(isinstance(x, Image) for x in given):
         if name in AGAIN:
             inner = partial(_evaluate, params["jaxpr"], getattr(params["jaxpr"], "consts", ()))
-            again: Any = jax.checkpoint(inner, policy=params["policy"], prevent_cse=params["prevent_cse"])
+            again: Any = jax.checkpoint(
+                inner, policy=params["policy"], prevent_cse=params["prevent_cse"]
+            )
             return list(again(*given))
         rule = _RULES.get(name)
         found = rule(e, given) if rule else None
@@ -197,7 +205,12 @@ def _concatenate_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
 def _pad_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
     n, c, *spatial = e.params["padding_config"]
     config = (n, *spatial, c)
-    return [Image(x) for x in bound(e, [_turned(given[0]), array(given[1])], {**e.params, "padding_config": config})]
+    return [
+        Image(x)
+        for x in bound(
+            e, [_turned(given[0]), array(given[1])], {**e.params, "padding_config": config}
+        )
+    ]
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any] | None]] = {

@@ -115,16 +115,25 @@ def folder() -> str | None:
     if mode == "off" or given == "":
         return None
     if given is not None and "://" in given:
-        _say(given, f"no compiled programs can be kept in {given}: a folder of this machine is needed")
+        _say(
+            given,
+            f"no compiled programs can be kept in {given}: a folder of this machine is needed",
+        )
         return None
     path = os.path.join(given or usual_folder(), SUBFOLDER)
-    return os.path.abspath(path) if given or os.path.isabs(path) else None  # there may be no home folder
+    return (
+        os.path.abspath(path) if given or os.path.isabs(path) else None
+    )  # there may be no home folder
 
 
 def usual_folder() -> str:
     """The folder for what can be made again, by the system's custom: ``~/.cache/mxjax`` on Linux."""
     if sys.platform == "win32":
-        return os.path.join(settings.env("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local"), "mxjax", "cache")
+        return os.path.join(
+            settings.env("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local"),
+            "mxjax",
+            "cache",
+        )
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Caches/mxjax")
     base = settings.env("XDG_CACHE_HOME") or ""
@@ -172,7 +181,10 @@ def _by_way_of(
         lowering = lowered._lowering
         given = lowering.compile_args
         real = given["backend"]
-        if any(given[name] for name in ("host_callbacks", "keepalive", "unordered_effects", "ordered_effects")):
+        if any(
+            given[name]
+            for name in ("host_callbacks", "keepalive", "unordered_effects", "ordered_effects")
+        ):
             return None  # it calls what is in this process
         if lowering.const_args:
             return None  # it takes more than its operands
@@ -212,7 +224,11 @@ class _Backend:
     def compile_and_load(
         self, module: Any, executable_devices: Any = None, compile_options: Any = None, **more: Any
     ) -> Any:
-        given = {"executable_devices": executable_devices, "compile_options": compile_options, **more}
+        given = {
+            "executable_devices": executable_devices,
+            "compile_options": compile_options,
+            **more,
+        }
         known = self.key is not None
         if not known and not more:
             self.key = _key(module, executable_devices, compile_options, self._real, self._names)
@@ -233,7 +249,11 @@ class _Backend:
         made = self._real.compile_and_load(module, **given)
         if key is not None and self._path not in _closed:
             try:
-                data = made.serialize() if hasattr(made, "serialize") else self._real.serialize_executable(made)
+                data = (
+                    made.serialize()
+                    if hasattr(made, "serialize")
+                    else self._real.serialize_executable(made)
+                )
             except Exception:  # a platform without, or a program that holds what is in this process
                 return made
             _write(self._path, key, data)
@@ -248,7 +268,9 @@ def _is_dumped(options: dict[str, Any]) -> bool:
 
 def _is_loud(platform: str) -> bool:
     """Whether XLA tells of each program it loads that the processor lacks what is no instruction of processors."""
-    version = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in jaxlib.__version__.split(".")[:3])
+    version = tuple(
+        int("".join(filter(str.isdigit, part)) or 0) for part in jaxlib.__version__.split(".")[:3]
+    )
     return platform == "cpu" and version < _QUIET_FROM and "avx512f" in cpu_features()
 
 
@@ -323,7 +345,10 @@ def _read(path: str, key: bytes) -> bytes | None:
     try:
         if not _is_private(os.stat(path), path):
             return None
-        handle = os.open(_file(path, key), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0))
+        handle = os.open(
+            _file(path, key),
+            os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0),
+        )
     except OSError:
         return None
     data = None
@@ -400,8 +425,11 @@ def _is_private(found: os.stat_result, path: str) -> bool:
     """Whether this user alone can have put there what is in a folder; if not, the user hears of it."""
     if _is_ours(found, folder=True):
         return True
-    _say(path, f"compiled programs are not kept in {path}: it must be a folder of yours that nobody else may write "
-         f"(chmod 700), because they are code. MXJAX_CACHE_DIR=FOLDER takes another one; empty, none")
+    _say(
+        path,
+        f"compiled programs are not kept in {path}: it must be a folder of yours that nobody else may write "
+        f"(chmod 700), because they are code. MXJAX_CACHE_DIR=FOLDER takes another one; empty, none",
+    )
     return False
 
 
@@ -426,7 +454,9 @@ def _bound(path: str, limit: int, added: int) -> None:
     if known is not None and known.limit == limit:
         known.total += added
         known.since += added
-        if known.total <= limit and known.since <= limit // 16:  # else what others wrote counts as well
+        if (
+            known.total <= limit and known.since <= limit // 16
+        ):  # else what others wrote counts as well
             return
     now = time.time()
     entries = []
@@ -452,7 +482,11 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
     """The programs in a folder, and those that were begun."""
     with os.scandir(path) as found:
         for entry in found:
-            if SUFFIX in entry.name and entry.name[:64].isalnum() and entry.is_file(follow_symlinks=False):
+            if (
+                SUFFIX in entry.name
+                and entry.name[:64].isalnum()
+                and entry.is_file(follow_symlinks=False)
+            ):
                 yield entry
 
 

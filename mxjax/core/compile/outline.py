@@ -42,7 +42,9 @@ _BESIDE = frozenset(
     }
 )
 #: Objects of JAX that their text says wholly.
-_SAID = frozenset({"UnspecifiedValue", "Mesh", "AbstractMesh", "SingleDeviceSharding", "NamedSharding", "Layout"})
+_SAID = frozenset(
+    {"UnspecifiedValue", "Mesh", "AbstractMesh", "SingleDeviceSharding", "NamedSharding", "Layout"}
+)
 _PLAIN = frozenset({type(None), bool, int, str, bytes, type(Ellipsis)})
 
 #: Primitives of mxjax whose lowering follows from their names, parameters, and mxjax's source.
@@ -59,7 +61,9 @@ class ToLower:
     ``quick``: as a quick program computes it (`cpu_code.quick_rules`).
     """
 
-    def __init__(self, traced: Any, structs: Sequence[Any], device: Any, quick: bool = False, **jit: Any):
+    def __init__(
+        self, traced: Any, structs: Sequence[Any], device: Any, quick: bool = False, **jit: Any
+    ):
         self._quick = quick
         self.jaxpr = traced.jaxpr
         self._traced = traced
@@ -113,7 +117,9 @@ def let_go(jaxpr: Any) -> None:
     JAX 0.12 remembers what is left of it without unused inputs, as long as it lives; where these are kept that is the
     jaxpr itself, which so would live until 2048 others came, its programs too.
     """
-    evict = getattr(find("dce_jaxpr"), "evict_weakref", None)  # JAX before 0.12 has none, nor needs it
+    evict = getattr(
+        find("dce_jaxpr"), "evict_weakref", None
+    )  # JAX before 0.12 has none, nor needs it
     if evict is not None:
         evict(jaxpr)
 
@@ -183,7 +189,11 @@ class _Words:
                     say(key)
                     self.value(value)
             context = e.ctx
-            if context.compute_type is not None or context.xla_metadata or not context.cur_abstract_mesh.empty:
+            if (
+                context.compute_type is not None
+                or context.xla_metadata
+                or not context.cur_abstract_mesh.empty
+            ):
                 raise _UnknownError
             say(str(context.threefry_partitionable))
             made(e.outvars)
@@ -226,7 +236,9 @@ class _Words:
             if value.nbytes > _LARGE or value.dtype.hasobject:
                 raise _UnknownError
             data = np.asarray(value)
-            say(f"{kind.__name__} {data.dtype} {data.shape} {getattr(value, 'weak_type', None)} {data.tobytes().hex()}")
+            say(
+                f"{kind.__name__} {data.dtype} {data.shape} {getattr(value, 'weak_type', None)} {data.tobytes().hex()}"
+            )
         elif isinstance(value, int | float) and kind.__module__.startswith("jax."):
             say(f"{kind.__name__} {value!r} {value.dtype}")  # type: ignore[union-attr]
         elif isinstance(value, dict):
@@ -238,7 +250,11 @@ class _Words:
             self.jaxpr(value)
         elif hasattr(value, "jaxpr") and hasattr(value, "consts"):
             self.closed(value)
-        elif kind.__name__ in _SAID and kind.__module__.startswith(("jax.", "jaxlib.")) and " at 0x" not in repr(value):
+        elif (
+            kind.__name__ in _SAID
+            and kind.__module__.startswith(("jax.", "jaxlib."))
+            and " at 0x" not in repr(value)
+        ):
             say(f"{kind.__name__} {value!r}")
         elif kind.__module__ == FLAT_TREES:  # which operands of a loop are what, from JAX 0.12 on
             if any(part is not None for part in value.vals):
@@ -261,7 +277,9 @@ def _primitives_of(count: int) -> frozenset[Any]:
     kind = find("Primitive")
     found: set[Any] = set()
     for module in modules():
-        found.update(v for k, v in list(vars(module).items()) if k.endswith("_p") and isinstance(v, kind))
+        found.update(
+            v for k, v in list(vars(module).items()) if k.endswith("_p") and isinstance(v, kind)
+        )
     return frozenset(found)
 
 
@@ -272,6 +290,7 @@ def _primitives() -> frozenset[Any]:
 
 def _context() -> list[Any]:
     """What else JAX and mxjax look at as they lower: JAX's flags, in this thread too, and the platform."""
+
     def simple(value: Any) -> bool:
         return isinstance(value, bool | int | float | str | enum.Enum | None)
 

@@ -190,8 +190,12 @@ def overwriting(
     if sum(made.values()) > copies:
         return frozenset()
     over = {after[j]: avals[j].nbytes for j in read}
-    written = {s: sum(over.get(k, 0) for k in range(s.first, s.first + len(s.avals))) for s in steps}
-    return frozenset(s for s, n in written.items() if n and n >= sum(made.get(i, 0) for i in set(s.args)))
+    written = {
+        s: sum(over.get(k, 0) for k in range(s.first, s.first + len(s.avals))) for s in steps
+    }
+    return frozenset(
+        s for s, n in written.items() if n and n >= sum(made.get(i, 0) for i in set(s.args))
+    )
 
 
 def kind(a: Aval) -> tuple[Any, ...]:
@@ -216,7 +220,11 @@ def last_read(steps: Sequence[Step], after: Mapping[int, int]) -> set[int]:
 
 
 def plan_donations(
-    steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int], dying: Sequence[int], platform: str = "cpu"
+    steps: Sequence[Step],
+    avals: Sequence[Aval],
+    live: Sequence[int],
+    dying: Sequence[int],
+    platform: str = "cpu",
 ) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[Step], dict[int, tuple[int, ...]]]:
     """Which inputs are donated, the order of results that gives each the place meant for it, the steps
     that must come after all readers of what they overwrite, and the results with an order of axes of their own:
@@ -239,7 +247,8 @@ def plan_donations(
         dying = [j for j in dying if j in safe]
     # Those with a successor first: there may be fewer places than dying inputs.
     given = match_donations(
-        [(j, avals[j]) for j in sorted(dying, key=lambda j: j not in after)], [outs[k] for k in live]
+        [(j, avals[j]) for j in sorted(dying, key=lambda j: j not in after)],
+        [outs[k] for k in live],
     )
     donate = tuple(sorted(given))
     place = {j: after[j] for j in donate if j in after}
@@ -252,7 +261,9 @@ def plan_donations(
     return donate, order, overwriting(steps, avals, live, donate, after), layouts
 
 
-def in_layouts(layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]) -> None:
+def in_layouts(
+    layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]
+) -> None:
     """What took the place of an input has its axes in that one's order."""
     for k, v in zip(live, outs, strict=True):
         if k in layouts:
@@ -333,7 +344,9 @@ class Program:
         self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)
         rolled: ProgramRun | None = None
-        if type(device) is not MeshDevice and not trace_watchers:  # who watches sees each step in its own place
+        if (
+            type(device) is not MeshDevice and not trace_watchers
+        ):  # who watches sees each step in its own place
             for roll in program_rollers:
                 rolled = rolled or roll(steps, live)
 
@@ -344,21 +357,32 @@ class Program:
                     given[j] = to_device(given[j])
                 args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
-            env = run_steps(kept, args, scalars, late, arranged=True) if rolled is None else rolled(args, scalars)
+            env = (
+                run_steps(kept, args, scalars, late, arranged=True)
+                if rolled is None
+                else rolled(args, scalars)
+            )
             return tuple(images.array(env[k]) for k in order)
 
         run.__name__ = run.__qualname__ = name
         structs = [a.placed_struct for a in avals]
         if fmt:
             # JAX heeds memories where it donates only if every input's is known, this one's too.
-            known = jax.sharding.SingleDeviceSharding(device) if away and isinstance(device, jax.Device) else None
-            structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32"), sharding=known))
+            known = (
+                jax.sharding.SingleDeviceSharding(device)
+                if away and isinstance(device, jax.Device)
+                else None
+            )
+            structs.append(
+                jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32"), sharding=known)
+            )
             if away and known is None:
                 self.donate = ()
         self.mesh = device if type(device) is MeshDevice else None
         # On a mesh the compiler chooses how results lie, unless something said so.
         out_shardings = [
-            None if self.mesh is not None and by_number[k].spread is None
+            None
+            if self.mesh is not None and by_number[k].spread is None
             else by_number[k].in_layout(self.layouts.get(k, by_number[k].layout)).format
             for k in order
         ]
@@ -383,8 +407,14 @@ class Program:
         self.names: list[Any] = []
         self.bytes = size_of(self.compiled)
         self.ahead = ahead.to(device) if fmt else None
-        self.again = ahead.Again(device) if fmt and self.ahead is None and isinstance(device, jax.Device) else None
-        self.before: Sequence[float | int] = ()  # the scalars of the run before, where they are sent ahead
+        self.again = (
+            ahead.Again(device)
+            if fmt and self.ahead is None and isinstance(device, jax.Device)
+            else None
+        )
+        self.before: Sequence[
+            float | int
+        ] = ()  # the scalars of the run before, where they are sent ahead
 
     def run(self, arrays: list[Any], scalars: Sequence[float | int]) -> Sequence[Any]:
         """Execute on arrays (the list is used up: what comes of a program that overwrites some is in it then)."""
@@ -399,7 +429,9 @@ class Program:
             if self.again is not None:
                 arrays.append(self.again.array(pack(self.fmt, scalars)))
             else:
-                arrays.append(pack(self.fmt, scalars) if self.ahead is None else self._sent(scalars))
+                arrays.append(
+                    pack(self.fmt, scalars) if self.ahead is None else self._sent(scalars)
+                )
         start = time.time_ns() if observers else 0
         if self.mesh is not None:
             out = self._on_mesh(arrays, self.mesh.platform)
@@ -436,12 +468,16 @@ class Program:
             if better is not None:
                 self.compiled, self.call = better, None
                 self.bytes = size_of(better)
-                self.proven = self.proven and len(self.steps) > 1  # an operator by itself may run alone from now on
+                self.proven = (
+                    self.proven and len(self.steps) > 1
+                )  # an operator by itself may run alone from now on
 
     def _overwriting(self, call: Callable[..., Any], arrays: list[Any]) -> Any:
         """What the compiled function gives, which is in the list before any exception can come from outside."""
         given = (arrays.copy(),)
-        arrays[:] = starmap(call, given)  # one instruction of Python: overwrite the inputs and keep the results
+        arrays[:] = starmap(
+            call, given
+        )  # one instruction of Python: overwrite the inputs and keep the results
         return arrays[0]
 
     def _in_order(self, out: Sequence[Any]) -> Sequence[Any]:
@@ -450,7 +486,11 @@ class Program:
 
     def left_in(self, arrays: list[Any]) -> Sequence[Any] | None:
         """The results, where `run` was broken off after it had them."""
-        return self._in_order(arrays[0]) if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else None
+        return (
+            self._in_order(arrays[0])
+            if len(arrays) == 1 and isinstance(arrays[0], (list, tuple))
+            else None
+        )
 
     def _on_mesh(self, arrays: list[Any], platform: str) -> Any:
         with in_flight.lock:
@@ -472,7 +512,9 @@ class Program:
                 on_program(self, results, start, stop)
 
 
-def compile_function(fn: Callable[..., Any], structs: Sequence[Any], **facts: Any) -> tuple[Any, float]:
+def compile_function(
+    fn: Callable[..., Any], structs: Sequence[Any], **facts: Any
+) -> tuple[Any, float]:
     """Lower and compile with all options; the compiled function and the seconds it took.
 
     Args:
@@ -520,7 +562,9 @@ def compile_in_tiers(
     size = price.size_of(jaxpr)
     if compiler.platform_of(device) == "cpu" and images.is_pointwise(jaxpr):
         optimise_less(options)
-    quick, later = (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr, size)
+    quick, later = (
+        (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr, size)
+    )
     prices = price.on(compiler.platform_of(device))
     given = {**options, **(prices.options or {})} if quick else options
     # The optimised program may be there, of an earlier process.
@@ -532,7 +576,13 @@ def compile_in_tiers(
         site = user_site()  # XLA is asked from within JAX
 
         def tell() -> None:
-            tiers.say(name, size, prices.quick(*size[:2]) if quick else prices.whole(size), "compiling", site)
+            tiers.say(
+                name,
+                size,
+                prices.quick(*size[:2]) if quick else prices.whole(size),
+                "compiling",
+                site,
+            )
 
         if quick and size.convolutions:
             lowered = ToLower(traced, structs, device, quick=True, **how)
@@ -544,7 +594,9 @@ def compile_in_tiers(
     return compiled, (stop - start) * 1e-9, later, size
 
 
-def _shortened(traced: Any, structs: Sequence[Any], how: dict[str, Any], name: str) -> tuple[Any, bool]:
+def _shortened(
+    traced: Any, structs: Sequence[Any], how: dict[str, Any], name: str
+) -> tuple[Any, bool]:
     """The trace of a function with less for the compiler to do, and whether there are barriers in it."""
     blocks = False
     for shorter in (random_blocks.at_once, unrolled.rolled):
@@ -553,7 +605,10 @@ def _shortened(traced: Any, structs: Sequence[Any], how: dict[str, Any], name: s
             let_go(traced.jaxpr)
             fn = _of_the_same_results(made, traced)
             fn.__name__ = fn.__qualname__ = name
-            traced, blocks = jax.jit(fn, **how).trace(*structs), blocks or shorter is random_blocks.at_once
+            traced, blocks = (
+                jax.jit(fn, **how).trace(*structs),
+                blocks or shorter is random_blocks.at_once,
+            )
     return traced, blocks
 
 

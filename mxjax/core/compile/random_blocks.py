@@ -28,7 +28,11 @@ LEAST = 3  # so many draws are worth it
 _PADDED = 1 << 12  # calls that draw fewer share a block with those that draw up to twice as many
 _TINY = 64  # numbers of which a key is made
 _KEYS = frozenset({"random_fold_in", "random_split"})
-_CALLS = {**dict.fromkeys(INLINED, "jaxpr"), "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+_CALLS = {
+    **dict.fromkeys(INLINED, "jaxpr"),
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
 
 
 class _Early:
@@ -43,7 +47,9 @@ class _Early:
         self.value = value
         self.row: tuple[Any, int] | None = None  # the array that it is a row of
         #: How many keys are made of each other on the way.
-        self.level: int = max((a.level for a in args), default=0) + (eqn is not None and eqn.primitive.name in _KEYS)
+        self.level: int = max((a.level for a in args), default=0) + (
+            eqn is not None and eqn.primitive.name in _KEYS
+        )
 
 
 _LATE: Any = object()
@@ -60,7 +66,9 @@ def at_once(closed: Any) -> Callable[..., list[Any]] | None:
 
 def draws(jaxpr: Any) -> bool:
     """Whether random bits are drawn in it."""
-    return any(e.primitive.name == "random_bits" or any(map(draws, bodies(e.params))) for e in jaxpr.eqns)
+    return any(
+        e.primitive.name == "random_bits" or any(map(draws, bodies(e.params))) for e in jaxpr.eqns
+    )
 
 
 class _Plan:
@@ -69,7 +77,10 @@ class _Plan:
         self._known: dict[Any, list[_Early]] = {}
         self._draws_in: dict[int, bool] = {}
         self.draws: dict[_Draw, Any] = {}  # the equation that draws each
-        given = [self._leaf(("in", i), None) if _is_tiny(v.aval) else _LATE for i, v in enumerate(closed.jaxpr.invars)]
+        given = [
+            self._leaf(("in", i), None) if _is_tiny(v.aval) else _LATE
+            for i, v in enumerate(closed.jaxpr.invars)
+        ]
         self._inputs = given
         self._walk(closed.jaxpr, closed.consts, given, emit=False)
         self._bits: dict[_Draw, Any] = {}
@@ -91,7 +102,9 @@ class _Plan:
                 for early in made:
                     early.value, early.row = (early.value if early.at < 0 else None), None
 
-    def _walk(self, jaxpr: Any, consts: Sequence[Any], given: Sequence[Any], emit: bool) -> list[Any]:
+    def _walk(
+        self, jaxpr: Any, consts: Sequence[Any], given: Sequence[Any], emit: bool
+    ) -> list[Any]:
         """Follow a jaxpr: what is early as such, and the rest as `_LATE` or, where it is to be traced, as it is."""
         env: dict[Any, Any] = dict(zip(jaxpr.invars, given, strict=True))
         for v, c in zip(jaxpr.constvars, consts, strict=True):
@@ -101,11 +114,15 @@ class _Plan:
             if not hasattr(v, "val"):
                 return env[v]
             if _is_tiny(v.aval):
-                return self._leaf(("literal", str(v.aval), str(v.val)), np.asarray(v.val, v.aval.dtype)[()])
+                return self._leaf(
+                    ("literal", str(v.aval), str(v.val)), np.asarray(v.val, v.aval.dtype)[()]
+                )
             return v.val if emit else _LATE
 
         for e in jaxpr.eqns:
-            env.update(zip(e.outvars, self._equation(e, [read(v) for v in e.invars], emit), strict=True))
+            env.update(
+                zip(e.outvars, self._equation(e, [read(v) for v in e.invars], emit), strict=True)
+            )
         return [read(v) for v in jaxpr.outvars]
 
     def _equation(self, e: Any, args: list[Any], emit: bool) -> Sequence[Any]:
@@ -178,7 +195,9 @@ class _Plan:
         for block in blocks:
             keys = self._row([key for key, _, _ in block])
             most = max(n for _, _, n in block)
-            (bits,) = bound(self.draws[block[0]], [keys], {**self.draws[block[0]].params, "shape": (most,)})
+            (bits,) = bound(
+                self.draws[block[0]], [keys], {**self.draws[block[0]].params, "shape": (most,)}
+            )
             bits = lax.optimization_barrier(bits)
             for k, draw in enumerate(block):
                 self._bits[draw] = lax.slice(bits, (k, 0), (k + 1, draw[2]))
@@ -190,11 +209,17 @@ class _Plan:
             return lax.broadcast(self._value(first), (len(xs),))
         if first.row is not None:
             whole, start = first.row
-            if all(x.row is not None and x.row[0] is whole and x.row[1] == start + k for k, x in enumerate(xs)):
+            if all(
+                x.row is not None and x.row[0] is whole and x.row[1] == start + k
+                for k, x in enumerate(xs)
+            ):
                 return lax.slice_in_dim(whole, start, start + len(xs))
         if all(isinstance(x.value, np.generic) for x in xs):
             return np.stack([x.value for x in xs])
-        if all(x.value is None and x.row is None and _is_plain(x.eqn) and _form(x) == _form(first) for x in xs):
+        if all(
+            x.value is None and x.row is None and _is_plain(x.eqn) and _form(x) == _form(first)
+            for x in xs
+        ):
             args = [self._row([x.args[k] for x in xs]) for k in range(len(first.args))]
             return bound(first.eqn, args, first.eqn.params)[0]
         return jax.numpy.stack([self._value(x) for x in xs])
@@ -228,12 +253,20 @@ def _alike(keys: Sequence[_Early]) -> list[list[_Early]]:
 
     for key in keys:
         collect(key)
-    return [list(found[kind]) for kind in sorted(found, key=lambda kind: kind[0]) if len(found[kind]) > 1]
+    return [
+        list(found[kind])
+        for kind in sorted(found, key=lambda kind: kind[0])
+        if len(found[kind]) > 1
+    ]
 
 
 def _form(x: _Early) -> Any:
     """Equal for those that the same equation computes of other operands."""
-    return x.eqn.primitive, tuple(sorted(x.eqn.params.items())), tuple([str(v.aval) for v in x.eqn.invars])
+    return (
+        x.eqn.primitive,
+        tuple(sorted(x.eqn.params.items())),
+        tuple([str(v.aval) for v in x.eqn.invars]),
+    )
 
 
 def _is_plain(e: Any) -> bool:
@@ -249,8 +282,10 @@ def _may_be_early(e: Any) -> bool:
 def _is_tiny(aval: Any) -> bool:
     """Whether it may be of what keys are made of: a few whole numbers, or keys."""
     shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
-    return shape is not None and math.prod(shape) <= _TINY and (
-        jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or np.dtype(dtype).kind in "biu"
+    return (
+        shape is not None
+        and math.prod(shape) <= _TINY
+        and (jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or np.dtype(dtype).kind in "biu")
     )
 
 

@@ -86,11 +86,18 @@ class Store:
         self.now += 1  # whoever runs from here on was used later
         program.at = weakref.ref(step), key
         number, held = id(program), self._held
-        held[number] = weakref.ref(program, lambda _: held.pop(number, None))  # it may end at any time
+        held[number] = weakref.ref(
+            program, lambda _: held.pop(number, None)
+        )  # it may end at any time
         if step.programs is NO_PROGRAMS:
             step.programs = {}
         step.programs[key] = program
-        if self._grows and self.limit < USUAL_FAR and program.outs and platform_of(program.outs[0].device) != "cpu":
+        if (
+            self._grows
+            and self.limit < USUAL_FAR
+            and program.outs
+            and platform_of(program.outs[0].device) != "cpu"
+        ):
             self.limit = max(self.limit, min(USUAL_FAR, _machine() // 4))
         if self._grows and self._ghosts:
             self._raise_limit(_structure(step, key), program.bytes)

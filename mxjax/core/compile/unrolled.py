@@ -125,8 +125,12 @@ def _loops(jaxpr: Any, eqns: Sequence[Any]) -> list[Loop]:
     found: list[Loop] = []
     taken = np.zeros(len(eqns), bool)
     # What saves most first; of turns that are turns themselves the short ones.
-    for first, length, like in sorted(_repeats(kinds), key=lambda r: (-(r[2] // r[1]) * r[1], r[1])):
-        if taken[first : first + length + like].any() or not any(map(_multiplies, eqns[first : first + length])):
+    for first, length, like in sorted(
+        _repeats(kinds), key=lambda r: (-(r[2] // r[1]) * r[1], r[1])
+    ):
+        if taken[first : first + length + like].any() or not any(
+            map(_multiplies, eqns[first : first + length])
+        ):
             continue
         loop = _best(eqns, makers, readers, first, length, like)
         if loop is not None and _pays(loop, eqns, makers, inputs, taken):
@@ -136,7 +140,9 @@ def _loops(jaxpr: Any, eqns: Sequence[Any]) -> list[Loop]:
 
 
 def _multiplies(e: Any) -> bool:
-    return e.primitive.name in _PRODUCTS or any(any(map(_multiplies, b.eqns)) for b in bodies(e.params))
+    return e.primitive.name in _PRODUCTS or any(
+        any(map(_multiplies, b.eqns)) for b in bodies(e.params)
+    )
 
 
 def _best(eqns: Any, makers: Any, readers: Any, first: int, length: int, like: int) -> Loop | None:
@@ -173,7 +179,10 @@ def _loop(eqns: Any, makers: Any, readers: Any, start: int, length: int, turns: 
             place, before = ((at - start) % length, which), turns - 1 - (at - start) // length
             for t, m in enumerate(made):
                 if t < before:
-                    if m[0] >= start or loop.begins.setdefault((place, before - t), each[t]) is not each[t]:
+                    if (
+                        m[0] >= start
+                        or loop.begins.setdefault((place, before - t), each[t]) is not each[t]
+                    ):
                         return None
                 elif m != (start + (t - before) * length + place[0], which):
                     return None
@@ -181,7 +190,8 @@ def _loop(eqns: Any, makers: Any, readers: Any, start: int, length: int, turns: 
     for k in range(length):
         for i in range(len(eqns[start + k].outvars)):
             wanted = [
-                t for t in range(turns)
+                t
+                for t in range(turns)
                 if any(r >= stop for r in readers.get(eqns[start + t * length + k].outvars[i], ()))
             ]
             if wanted == [turns - 1]:
@@ -236,14 +246,20 @@ def _row_of(e: Any, given: Sequence[Any]) -> list[_Row] | None:
         return [_Row(x, k, kept=True) for k in range(len(e.outvars))]
     if name == "unstack" and params["axis"] == 0:
         return [_Row(x, k) for k in range(len(e.outvars))]
-    if name == "slice" and params["strides"] is None and e.outvars[0].aval.shape == (1, *x.shape[1:]):
+    if (
+        name == "slice"
+        and params["strides"] is None
+        and e.outvars[0].aval.shape == (1, *x.shape[1:])
+    ):
         return [_Row(x, params["start_indices"][0], kept=True)]
     return None
 
 
 def _run(closed: Any, eqns: Sequence[Any], loops: Sequence[Loop], args: Sequence[Any]) -> list[Any]:
     jaxpr = closed.jaxpr
-    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
+    env: dict[Any, Any] = dict(
+        zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True)
+    )
 
     def value(v: Any) -> Any:
         if hasattr(v, "val"):
@@ -267,15 +283,23 @@ def _run(closed: Any, eqns: Sequence[Any], loops: Sequence[Loop], args: Sequence
     return list(map(value, jaxpr.outvars))
 
 
-def _run_loop(loop: Loop, eqns: Sequence[Any], env: dict[Any, Any], value: Callable[[Any], Any]) -> None:
+def _run_loop(
+    loop: Loop, eqns: Sequence[Any], env: dict[Any, Any], value: Callable[[Any], Any]
+) -> None:
     turns, length = loop.turns, loop.length
     body = eqns[loop.stop - length : loop.stop]
-    same = {where: value(each[0]) for where, each in loop.outer.items() if each.count(each[0]) == turns}
-    several = {each: [env[v] for v in each] for where, each in loop.outer.items() if where not in same}
+    same = {
+        where: value(each[0]) for where, each in loop.outer.items() if each.count(each[0]) == turns
+    }
+    several = {
+        each: [env[v] for v in each] for where, each in loop.outer.items() if where not in same
+    }
     # A gradient takes rows backwards: then the loop does, and they lie as they are.
     backward = sum(map(_falls, several.values())) > 0
     order = -1 if backward else 1
-    stacked = {each: _stacked(rows[::order], value, each[::order]) for each, rows in several.items()}
+    stacked = {
+        each: _stacked(rows[::order], value, each[::order]) for each, rows in several.items()
+    }
     carried = {key: value(v) for key, v in loop.begins.items()}
     for k, i in loop.last:
         aval = body[k].outvars[i].aval
@@ -307,7 +331,9 @@ def _run_loop(loop: Loop, eqns: Sequence[Any], env: dict[Any, Any], value: Calla
     keys, groups = list(carried), list(stacked)
 
     def scan(held: Any, given: Any) -> Any:
-        after, rows = turn(dict(zip(keys, held, strict=True)), dict(zip(groups, given, strict=True)))
+        after, rows = turn(
+            dict(zip(keys, held, strict=True)), dict(zip(groups, given, strict=True))
+        )
         return [after[key] for key in keys], [rows[place] for place in loop.every]
 
     begun, given = [carried[k] for k in keys], [stacked[g] for g in groups]
@@ -323,7 +349,11 @@ def _run_loop(loop: Loop, eqns: Sequence[Any], env: dict[Any, Any], value: Calla
 
 def _falls(values: Sequence[Any]) -> int:
     """1 where arrays are rows of one array from its end to its beginning, -1 the other way round."""
-    pairs = [(a, b) for a, b in zip(values, values[1:], strict=False) if type(a) is _Row and type(b) is _Row]
+    pairs = [
+        (a, b)
+        for a, b in zip(values, values[1:], strict=False)
+        if type(a) is _Row and type(b) is _Row
+    ]
     gaps = [a.at - b.at for a, b in pairs if a.of is b.of]
     return gaps.count(1) - gaps.count(-1)
 

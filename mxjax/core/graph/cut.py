@@ -115,7 +115,9 @@ class Cut:
             made = {s.first + k for s in steps for k in range(len(s.avals))}
             last = tuple(i for i in taken if i not in wanted and i not in made)
             if steps[0].call.python is None:  # type: ignore[union-attr]
-                piece = Piece(graph, steps, [k for k in sorted(made) if k in wanted], policy, programs)
+                piece = Piece(
+                    graph, steps, [k for k in sorted(made) if k in wanted], policy, programs
+                )
                 self.parts.append((piece, last))
             else:
                 self.parts.append((steps[0], last))
@@ -171,7 +173,9 @@ class Piece:
 
     __slots__ = ("args", "call", "fresh", "outs", "steps", "whole")
 
-    def __init__(self, graph: Graph, steps: list[Step], outs: list[int], policy: Any, programs: list[Any]):
+    def __init__(
+        self, graph: Graph, steps: list[Step], outs: list[int], policy: Any, programs: list[Any]
+    ):
         self.steps = steps
         self.outs = outs
         made = {s.first + k: a for s in steps for k, a in enumerate(s.avals)}
@@ -182,15 +186,23 @@ class Piece:
         self.fresh = policy is None
         avals = {-1 - k: a for k, a in enumerate(graph.avals)}
         avals |= {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
-        arrays = [i for i in dict.fromkeys(i for s in steps for i in s.args) if i < SCALAR and i not in made]
+        arrays = [
+            i
+            for i in dict.fromkeys(i for s in steps for i in s.args)
+            if i < SCALAR and i not in made
+        ]
         numbers: list[int] = []
         st = local.st
         outer = st.scope
-        with recording(graph.name, avals[arrays[0]].device if arrays else steps[0].avals[0].device) as rec:
+        with recording(
+            graph.name, avals[arrays[0]].device if arrays else steps[0].avals[0].device
+        ) as rec:
             env: dict[int, Any] = {i: rec.placeholder(avals[i]) for i in arrays}
             for step in steps:
                 numbers += [i for i in step.args if i >= SCALAR]
-                operands = [_NUMBERS[graph.fmt[i - SCALAR]] if i >= SCALAR else env[i] for i in step.args]
+                operands = [
+                    _NUMBERS[graph.fmt[i - SCALAR]] if i >= SCALAR else env[i] for i in step.args
+                ]
                 st.scope = step.scope
                 with stretch(step.mirroring):
                     env.update(enumerate(again(step, tuple(operands)), step.first))
@@ -210,10 +222,14 @@ class Piece:
         st = local.st
         wants = wants_of(values) if st.taping else ()
         graph = call.graph
-        by_steps = tried = self.fresh and not st.seg.graph and goes_by_call(graph, st.seg, graph.avals[0].device)
+        by_steps = tried = (
+            self.fresh and not st.seg.graph and goes_by_call(graph, st.seg, graph.avals[0].device)
+        )
         self.fresh = by_steps
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
-            by_steps = True  # of integers: each operator has a rule for them, their composition has none
+            by_steps = (
+                True  # of integers: each operator has a rule for them, their composition has none
+            )
         if by_steps:
             self._by_steps(env, again)
             if tried:
@@ -231,7 +247,9 @@ class Piece:
             st.scope = step.scope
             with stretch(step.mirroring):
                 results = visit(step, tuple(operands))
-            made.update(enumerate((results,) if isinstance(results, Value) else results, step.first))
+            made.update(
+                enumerate((results,) if isinstance(results, Value) else results, step.first)
+            )
         env.update((k, made[k]) for k in self.outs)
 
 

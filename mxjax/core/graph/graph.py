@@ -62,11 +62,15 @@ class Graph:
         self.outputs = tuple(outputs)
         self.fmt = fmt
         self.captured = tuple(captured)
-        self.constants: dict[str, Value] = {}  # captured values that nobody named, by the names they got
+        self.constants: dict[
+            str, Value
+        ] = {}  # captured values that nobody named, by the names they got
         self.scalars = tuple(scalars)
         first = len(self.avals) - len(self.captured)
         self.written = tuple(
-            -1 - i for i, v in enumerate(self.captured, first) if isinstance(v.tape, Leaf) and v.tape.req == "write"
+            -1 - i
+            for i, v in enumerate(self.captured, first)
+            if isinstance(v.tape, Leaf) and v.tape.req == "write"
         )
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
@@ -80,7 +84,10 @@ class Graph:
         return write(self)
 
     def onto(
-        self, values: Sequence[Any], visit: Visit | None = None, scalars: Sequence[Any] | None = None
+        self,
+        values: Sequence[Any],
+        visit: Visit | None = None,
+        scalars: Sequence[Any] | None = None,
     ) -> list[Value]:
         """Record the steps again, on these values (and these numbers, if others than the graph's); the results.
 
@@ -95,8 +102,12 @@ class Graph:
         try:
             for step in self.steps:
                 if not step.args and device is not None and not st.seg.graph:
-                    st.switch(getattr(device, "compute", device))  # where its results meet the others
-                operands = [Dynamic(scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
+                    st.switch(
+                        getattr(device, "compute", device)
+                    )  # where its results meet the others
+                operands = [
+                    Dynamic(scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args
+                ]
                 st.scope = step.scope
                 with stretch(step.mirroring):
                     made = visit(step, tuple(operands))
@@ -155,10 +166,13 @@ def again(step: Step, operands: tuple[Any, ...]) -> tuple[Value, ...]:
 def _recorded(found: Text, inside: bool, device: Any) -> Graph:
     with recording(found.name, device) as rec:
         env: dict[str, Any] = {
-            name: rec.placeholder(aval(shape, dtype, device), name) for name, dtype, shape in found.inputs
+            name: rec.placeholder(aval(shape, dtype, device), name)
+            for name, dtype, shape in found.inputs
         }
         env.update({f"${k}": Dynamic(s) for k, s in enumerate(found.scalars)})
-        stretches = {line.mirroring: Mirroring(line.mirroring[0]) for line in found.lines if line.mirroring}
+        stretches = {
+            line.mirroring: Mirroring(line.mirroring[0]) for line in found.lines if line.mirroring
+        }
         st = local.st
         outer = st.scope
         try:
@@ -175,7 +189,11 @@ def _recorded(found: Text, inside: bool, device: Any) -> Graph:
         finally:
             st.scope = outer
         results = [env[name] for _, name in found.outputs]
-        return rec.subgraph(results)[0] if inside else rec.finish(results, [name for name, _ in found.outputs])
+        return (
+            rec.subgraph(results)[0]
+            if inside
+            else rec.finish(results, [name for name, _ in found.outputs])
+        )
 
 
 _PLAIN = re.compile(r"[^\w./:-]+")
@@ -247,10 +265,15 @@ class Recording:
                 f"{self._name} gives back an array on {shown(v.aval.device)} while it runs on "
                 f"{shown(seg.device)}. Move it to one device with the inputs: x.to_device(device)"
             ) from None
-        return found if isinstance(found, int) else seg.slots[v]  # a constant nobody computed with entered just now
+        return (
+            found if isinstance(found, int) else seg.slots[v]
+        )  # a constant nobody computed with entered just now
 
     def finish(
-        self, outputs: Sequence[Value], results: Sequence[str] = (), called: Mapping[Value, str] | None = None
+        self,
+        outputs: Sequence[Value],
+        results: Sequence[str] = (),
+        called: Mapping[Value, str] | None = None,
     ) -> Graph:
         """The graph that computes these values, which may be values from outside; to be asked for once.
 
@@ -274,7 +297,9 @@ class Recording:
             results,
         )
         graph.constants = {
-            name: v for name, v in zip(graph.inputs[self._placeholders :], captured, strict=True) if v not in called
+            name: v
+            for name, v in zip(graph.inputs[self._placeholders :], captured, strict=True)
+            if v not in called
         }
         return graph
 
@@ -297,8 +322,12 @@ _interned: weakref.WeakValueDictionary[Any, Graph] = weakref.WeakValueDictionary
 def intern(graph: Graph) -> Graph:
     """The one graph of this structure: sub-graphs are compared by identity, as calls are."""
     steps = tuple([(s.call, s.args, s.first) for s in graph.steps])
-    avals = tuple([a.at(physical(a.device)) for a in graph.avals])  # one graph for all names of a device
-    return _interned.setdefault((graph.name, avals, graph.inputs, graph.fmt, graph.outputs, steps), graph)
+    avals = tuple(
+        [a.at(physical(a.device)) for a in graph.avals]
+    )  # one graph for all names of a device
+    return _interned.setdefault(
+        (graph.name, avals, graph.inputs, graph.fmt, graph.outputs, steps), graph
+    )
 
 
 @scope

@@ -39,7 +39,9 @@ class Line(NamedTuple):
     call: Call
     operands: tuple[str, ...]
     scope: str
-    mirroring: tuple[bool, int] | None  # what its stretch says (`segment.Mirroring`), and which stretch it is
+    mirroring: (
+        tuple[bool, int] | None
+    )  # what its stretch says (`segment.Mirroring`), and which stretch it is
 
 
 class Text(NamedTuple):
@@ -90,7 +92,9 @@ def _graphs(value: Any) -> Iterator[Any]:
 def _write(graph: Any, known: dict[Any, str]) -> str:
     names = graph.inputs
     made = [s.first + k for s in graph.steps for k in range(len(s.avals))]
-    place = {number: f"%{at}" for at, number in enumerate(made)}  # steps that nobody needs left gaps
+    place = {
+        number: f"%{at}" for at, number in enumerate(made)
+    }  # steps that nobody needs left gaps
 
     def operand(i: int) -> str:
         return f"${i - SCALAR}" if i >= SCALAR else place[i] if i >= 0 else names[-1 - i]
@@ -112,7 +116,9 @@ def _write(graph: Any, known: dict[Any, str]) -> str:
             number = stretches.setdefault(id(s.mirroring), len(stretches))
             note += f"; force_mirroring={s.mirroring.again} #{number}"
         lines.append(f"  {results} = {_call(s.call, [operand(i) for i in s.args], known)}{note}")
-    results = ", ".join(f"{n}={operand(k)}" for n, k in zip(graph.results, graph.outputs, strict=True))
+    results = ", ".join(
+        f"{n}={operand(k)}" for n, k in zip(graph.results, graph.outputs, strict=True)
+    )
     return "\n".join([*lines, f"  return {results}".rstrip()])
 
 
@@ -186,7 +192,9 @@ def parse(text: str, make: Callable[[Text, bool], Any]) -> Any:
     def graph(name: str) -> Any:
         if name not in made:
             if name not in heads:
-                raise errors.MXNetValueError(f"the text has no graph {name!r}: it has {', '.join(heads)}")
+                raise errors.MXNetValueError(
+                    f"the text has no graph {name!r}: it has {', '.join(heads)}"
+                )
             made[name] = None  # a graph that holds itself
             plain = name.partition("#")[0]  # several inside one may have one name
             made[name] = make(_read(plain, heads[name], graph), name != main)
@@ -215,7 +223,9 @@ def _read(name: str, lines: list[tuple[int, str]], graph: Any) -> Text:
                 inputs.append((found[1], str(np.dtype(found[2])), shape))
                 known.add(found[1])
             elif found := _SCALAR.match(line):
-                scalars.append(_value(found[2], graph) if found[2] else {"float": 0.0, "int": 0}[found[3]])
+                scalars.append(
+                    _value(found[2], graph) if found[2] else {"float": 0.0, "int": 0}[found[3]]
+                )
                 known.add(f"${found[1]}")
             elif found := _STEP.match(line):
                 results = tuple(int(r[1:]) for r in found[1].split(", "))
@@ -246,7 +256,9 @@ def _bound(found: re.Match[str], known: set[str], graph: Any) -> tuple[Call, tup
     """The call of a line, and its operands."""
     row = ROWS.get(found[5])
     if row is None:
-        raise errors.MXNetValueError(f"there is no row {found[5]!r}{errors.did_you_mean(found[5], ROWS)}")
+        raise errors.MXNetValueError(
+            f"there is no row {found[5]!r}{errors.did_you_mean(found[5], ROWS)}"
+        )
     operands: list[str] = []
     constants: list[tuple[int, Any]] = []
     attrs: list[tuple[str, Any]] = []
@@ -277,7 +289,11 @@ def _bound(found: re.Match[str], known: set[str], graph: Any) -> tuple[Call, tup
         return call, (*operands, *numbers)
     wants, has = ([c == "1" for c in found[k]] for k in (2, 3))
     count = len(wants) - len(numbers)
-    return call.vjp(tuple(wants), tuple(has), bool(found[4])), (*operands[:count], *numbers, *operands[count:])
+    return call.vjp(tuple(wants), tuple(has), bool(found[4])), (
+        *operands[:count],
+        *numbers,
+        *operands[count:],
+    )
 
 
 def _pieces(text: str) -> Iterator[str]:

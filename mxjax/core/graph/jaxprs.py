@@ -34,7 +34,9 @@ def differentiable(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
-def pullback(fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]) -> tuple[Any, Any]:
+def pullback(
+    fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]
+) -> tuple[Any, Any]:
     """A function's result, and its pullback by the wanted inputs: ``jax.vjp`` with the others held fixed."""
     wanted = [i for i, w in enumerate(wants) if w]
 
@@ -47,7 +49,9 @@ def pullback(fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool
     return jax.vjp(of_wanted, *[inputs[i] for i in wanted])
 
 
-def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tuple[str, int]], list[Any]]:
+def held(
+    pull: Any, inputs: Sequence[Any], outs: Sequence[Any]
+) -> tuple[list[tuple[str, int]], list[Any]]:
     """What a pullback keeps, while the function is traced.
 
     For each of its leaves where it is: ``("in", i)`` and ``("out", i)``, operands and results themselves, or
@@ -67,7 +71,9 @@ def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tu
     return plan, fresh
 
 
-def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[tuple[str, int]], list[int]]:
+def once(
+    plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int
+) -> tuple[list[tuple[str, int]], list[int]]:
     """A pullback's plan (:func:`held`) with each array in it once, though calls inside give back what they were given.
 
     Args:
@@ -94,7 +100,9 @@ def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[t
     return merged, left
 
 
-def narrowed(plan: Sequence[tuple[str, int]], jaxpr: Any, lasting: range) -> dict[int, tuple[int, Any]]:
+def narrowed(
+    plan: Sequence[tuple[str, int]], jaxpr: Any, lasting: range
+) -> dict[int, tuple[int, Any]]:
     """Which arrays of a plan (:func:`held`) are 16-bit copies of these operands: the operand, and the dtype.
 
     A weight is there for the backward pass anyway, and to make it narrow again costs one look at it.
@@ -107,13 +115,21 @@ def narrowed(plan: Sequence[tuple[str, int]], jaxpr: Any, lasting: range) -> dic
         if made is not None and made.primitive is convert_element_type_p:
             of = operands.get(id(made.invars[0]))
             narrow = made.outvars[0].aval.dtype
-            if of is not None and of in lasting and narrow.itemsize == 2 and made.invars[0].aval.dtype.itemsize > 2:
+            if (
+                of is not None
+                and of in lasting
+                and narrow.itemsize == 2
+                and made.invars[0].aval.dtype.itemsize > 2
+            ):
                 found[at] = of, narrow
     return found
 
 
 def evaluate(
-    jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], one: Callable[[Any, list[Any]], Sequence[Any]]
+    jaxpr: Any,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    one: Callable[[Any, list[Any]], Sequence[Any]],
 ) -> list[Any]:
     """The results of a jaxpr, where ``one`` gives those of an equation from its operands (:func:`bound`, or others)."""
     env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
@@ -166,19 +182,28 @@ def cotangent(out: Any, given: Any) -> Any:
         return jnp.zeros(out.shape, out.dtype)
     if symbolic_in((*out.shape, *given.shape)) and not are_same(out.shape, given.shape):
         # It has the result's shape, which follows from the operands': JAX is not to compare symbols of its own with it.
-        given = jax.lax.reshape_p.bind(given, new_sizes=tuple(out.shape), dimensions=None, sharding=None)
+        given = jax.lax.reshape_p.bind(
+            given, new_sizes=tuple(out.shape), dimensions=None, sharding=None
+        )
     return given.astype(out.dtype) if given.dtype != out.dtype else given
 
 
 def whole_gradients(
-    fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool], has: Sequence[bool], given: Sequence[Any]
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    wants: Sequence[bool],
+    has: Sequence[bool],
+    given: Sequence[Any],
 ) -> tuple[Any, ...]:
     """The gradients of the wanted inputs where they, or results with a cotangent, are integers or bools.
 
     MXNet has the formula of the derivative run in the array's own dtype. Here it is run in float64 and cut down to
     whole numbers; zeros where the function takes none but integers.
     """
-    full = [x.astype("float64") if w and x.dtype.kind in "biu" else x for x, w in zip(inputs, wants, strict=True)]
+    full = [
+        x.astype("float64") if w and x.dtype.kind in "biu" else x
+        for x, w in zip(inputs, wants, strict=True)
+    ]
     moving = [w and differentiable(x.dtype) for x, w in zip(full, wants, strict=True)]
     found: Any = iter(())
     if any(moving):

@@ -44,7 +44,9 @@ class _Forward(Call):
     __slots__ = ("offloaded",)
     offloaded: set[int]
 
-    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+    def infer(
+        self, avals: tuple[Any, ...], device: Any, traced: bool = False
+    ) -> tuple[tuple[Aval, ...], bool]:
         outs, many = super().infer(avals, device, traced)
         if not self.offloaded:
             return outs, many
@@ -58,7 +60,9 @@ class _Backward(Call):
     given: tuple[Any, ...]  # shapes of the cotangents
     wanted: tuple[Any, ...]  # shapes and dtypes of the inputs that get gradients
 
-    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+    def infer(
+        self, avals: tuple[Any, ...], device: Any, traced: bool = False
+    ) -> tuple[tuple[Aval, ...], bool]:
         cotangents = avals[len(avals) - len(self.given) :]
         if tuple(a.shape for a in cotangents) != self.given:
             return super().infer(avals, device, traced)  # which says what is wrong
@@ -91,7 +95,9 @@ class Pair:
         "wants",
     )
 
-    def __init__(self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...], lasting: range = range(0)):
+    def __init__(
+        self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...], lasting: range = range(0)
+    ):
         """``lasting`` are the operands that others hold anyway, such as weights."""
         self.name = call.name
         self.policy = call.policy
@@ -118,13 +124,18 @@ class Pair:
             traced, (_, self._outs) = shielded(jax.make_jaxpr(probe, return_shape=True))(*structs)
         self.n_outs = len(self._outs)
         self._again = narrowed(plan, traced.jaxpr, lasting)
-        plan = [("in", self._again[at][0]) if at in self._again else place for at, place in enumerate(plan)]
+        plan = [
+            ("in", self._again[at][0]) if at in self._again else place
+            for at, place in enumerate(plan)
+        ]
         merged, left = once(plan, traced.jaxpr, self.n_outs)
         self._plan = tuple(merged)
         self.kept = len(left)
         self._wanted = tuple((a.shape, a.dtype) for a, w in zip(avals, wants, strict=True) if w)
         self._offloaded = frozenset(
-            k for k, at in enumerate(left) if traced.out_avals[at].memory_space == jax.memory.Space.Host
+            k
+            for k, at in enumerate(left)
+            if traced.out_avals[at].memory_space == jax.memory.Space.Host
         )
 
         def forward(*inputs: Any) -> tuple[Any, ...]:
@@ -136,7 +147,10 @@ class Pair:
         self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
         results = (*traced.out_avals[-self.n_outs :], *(traced.out_avals[at] for at in left))
         outs = tuple(aval(tuple(r.shape), np.dtype(r.dtype), device) for r in results)
-        self.forward.infer_cache[tuple(avals), device] = outs, True  # no second run for their shapes
+        self.forward.infer_cache[tuple(avals), device] = (
+            outs,
+            True,
+        )  # no second run for their shapes
         self.forward.policy = self.policy
         self.forward.graph = self.graph
         self.forward.places = self._places = call.places
@@ -151,7 +165,11 @@ class Pair:
         found = self._backwards.get(has)
         if found is None:
             n = len(self._plan)
-            away = [at for at, (kind, k) in enumerate(self._plan) if kind == "kept" and k in self._offloaded]
+            away = [
+                at
+                for at, (kind, k) in enumerate(self._plan)
+                if kind == "kept" and k in self._offloaded
+            ]
 
             def run(*args: Any) -> tuple[Any, ...]:
                 saved = list(args[:n])
@@ -164,7 +182,10 @@ class Pair:
                     saved[at] = jax.lax.convert_element_type(wide, dtype)
                 pull = jax.tree_util.tree_unflatten(self._tree, saved)
                 given = iter(args[n:])
-                cts = [cotangent(o, next(given) if h else None) for h, o in zip(has, self._outs, strict=True)]
+                cts = [
+                    cotangent(o, next(given) if h else None)
+                    for h, o in zip(has, self._outs, strict=True)
+                ]
                 return tuple(pull(tuple(cts)))
 
             made = _Backward(Row("_backward_" + self.name, run))
@@ -182,7 +203,11 @@ PAIRS = 64  # traces of one loop, by the shapes of what it takes
 
 
 def record_pair(
-    call: Call, values: Sequence[Any], wants: tuple[bool, ...], lasting: range = range(0), avals: Any = None
+    call: Call,
+    values: Sequence[Any],
+    wants: tuple[bool, ...],
+    lasting: range = range(0),
+    avals: Any = None,
 ) -> tuple[Value, ...]:
     """Record the forward half of a call and put it on the tape as one node of this call; the results of the call.
 

@@ -91,7 +91,9 @@ class Leaf:
 
     __slots__ = ("__weakref__", "deliver", "grad", "req", "stype")
 
-    def __init__(self, req: str, deliver: Callable[..., None], stype: str = "default", grad: Any = None):
+    def __init__(
+        self, req: str, deliver: Callable[..., None], stype: str = "default", grad: Any = None
+    ):
         self.grad = grad
         self.req = req
         self.deliver = deliver
@@ -161,7 +163,13 @@ def is_constant_in(head: Value) -> bool:
     """Whether the gradients of what computed this are zeros whatever the head's is, as those of positions are."""
     node = head.tape
     call = getattr(node, "call", None)
-    if call is None or node.many or node.saved is not None or node.inputs is None or head.aval.dtype.kind not in "fV":
+    if (
+        call is None
+        or node.many
+        or node.saved is not None
+        or node.inputs is None
+        or head.aval.dtype.kind not in "fV"
+    ):
         return False
     inputs = [v.aval.struct if isinstance(v, Value) else SCALARS[v.kind] for v in node.inputs]
 
@@ -243,7 +251,11 @@ def gradients(
                 sums = _sums(inputs, leaves, waiting)
                 totals.update(v.tape for v, s in zip(inputs, sums, strict=True) if s is not None)
             for v, g in zip(inputs, _pull(node, inputs, given, sums)):  # noqa: B905 -- one gradient an input
-                if g is not None and v.tape is not None and _add(v, g, leaves, cotangents, waiting, number):
+                if (
+                    g is not None
+                    and v.tape is not None
+                    and _add(v, g, leaves, cotangents, waiting, number)
+                ):
                     constant = True
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
@@ -298,13 +310,17 @@ def _sum(a: Any, b: Any) -> Any:
     return record2(ADD, a, b) if type(b) is Value else b.plus(a)
 
 
-def _sums(inputs: Sequence[Any], leaves: dict[Leaf, Value], waiting: list[tuple[int, Node]]) -> list[Any]:
+def _sums(
+    inputs: Sequence[Any], leaves: dict[Leaf, Value], waiting: list[tuple[int, Node]]
+) -> list[Any]:
     """The arrays that Python adds its gradients to by itself: those of inputs that are variables with ``req`` add and
     get no other gradient."""
     found: list[Any] = []
     for v in inputs:
         t = v.tape
-        alone = isinstance(t, Leaf) and t.req == "add" and t.grad is not None and t.stype == "default"
+        alone = (
+            isinstance(t, Leaf) and t.req == "add" and t.grad is not None and t.stype == "default"
+        )
         alone = alone and t not in leaves and sum(other.tape is t for other in inputs) == 1
         found.append(t if alone else None)
     if not any(found):
@@ -324,7 +340,9 @@ def _sums(inputs: Sequence[Any], leaves: dict[Leaf, Value], waiting: list[tuple[
     return [None if t is None else t.grad for t in found]
 
 
-def _pull(node: Node, inputs: Sequence[Any], given: list[Any], sums: Any = None) -> Sequence[Value | None]:
+def _pull(
+    node: Node, inputs: Sequence[Any], given: list[Any], sums: Any = None
+) -> Sequence[Value | None]:
     """The gradients of a node's inputs, ``None`` where there is none."""
     if node.pull is not None:
         if not getattr(node.pull, "stored", False):  # it knows dense gradients only
@@ -345,7 +363,9 @@ def _pull(node: Node, inputs: Sequence[Any], given: list[Any], sums: Any = None)
         wants = pair.wants
         grads = record(pair.backward(has), (*residuals, *present))
     else:
-        wants = tuple([v.tape is not None and v.aval.differentiable for v in inputs])  # `Node.wants`, but for its call
+        wants = tuple(
+            [v.tape is not None and v.aval.differentiable for v in inputs]
+        )  # `Node.wants`, but for its call
         if True not in wants:
             wants = node.wants()
         backward = call.vjps.get((wants, has)) or call.vjp(wants, has, node.many)  # type: ignore[union-attr]
@@ -366,8 +386,13 @@ def _refusing(name: str, sources: Sequence[Any], made: Sequence[Any]) -> list[Va
             "again"
         )
 
-    fresh = [None if g is None else untaped_record(_SAME, (g if type(g) is Value else g.dense(),))[0] for g in made]
-    attach_python([v for v in sources if v is not None], [g for g in fresh if g is not None], refuse)
+    fresh = [
+        None if g is None else untaped_record(_SAME, (g if type(g) is Value else g.dense(),))[0]
+        for g in made
+    ]
+    attach_python(
+        [v for v in sources if v is not None], [g for g in fresh if g is not None], refuse
+    )
     return fresh
 
 
@@ -383,7 +408,10 @@ def backward(
     found = gradients(heads, head_grads, retain=retain, taped=taped, totals=totals)
     kinds: set[type[Leaf]] = set(map(type, found))
     for kind in kinds:
-        kind.deliver_all(found if len(kinds) == 1 else {t: g for t, g in found.items() if type(t) is kind}, totals)
+        kind.deliver_all(
+            found if len(kinds) == 1 else {t: g for t, g in found.items() if type(t) is kind},
+            totals,
+        )
 
 
 tape_writers.append(attach)

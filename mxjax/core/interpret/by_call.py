@@ -77,7 +77,9 @@ class ByCall:
         self.equations = self.long = 0
         last: dict[int, int] = {}
         self._numbers: list[float | int] = []
-        for at, (s, call, gets, operands) in enumerate(loosened(kept, inputs, results, step.fmt, self._numbers)):
+        for at, (s, call, gets, operands) in enumerate(
+            loosened(kept, inputs, results, step.fmt, self._numbers)
+        ):
             for i in gets:
                 last[i] = at
             bound = bound_of(s, call, operands, device) if numpy else None
@@ -124,7 +126,10 @@ class ByCall:
         price = 0.0
         self.gains = len(self._parts) > 1 or bool(self._numbers)
         for part, ends in zip(self._parts, self._ends, strict=True):
-            args = [env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR] for i in part.gets]
+            args = [
+                env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR]
+                for i in part.gets
+            ]
             outs = None
             if part.bound is not None:
                 start = time.time_ns() if watched else 0
@@ -156,7 +161,9 @@ class ByCall:
             single = self._single(part, part.operands)
             pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
-            if _whole(single) in single.programs or single.spent + lost > pays * (1 if single.spent else 1 / 2):
+            if _whole(single) in single.programs or single.spent + lost > pays * (
+                1 if single.spent else 1 / 2
+            ):
                 return None
             single.spent += lost
         try:
@@ -166,14 +173,21 @@ class ByCall:
         except (ArithmeticError, LookupError, TypeError, ValueError):
             if strict[0]:
                 raise
-            part.step.bound = False  # a fault in a rule of ours is no reason to stop the user's program
+            part.step.bound = (
+                False  # a fault in a rule of ours is no reason to stop the user's program
+            )
             return None
 
-    def _program(self, part: Part, args: list[Any], layouts: dict[int, tuple[int, ...]]) -> Sequence[Any]:
+    def _program(
+        self, part: Part, args: list[Any], layouts: dict[int, tuple[int, ...]]
+    ) -> Sequence[Any]:
         operands = part.operands
         if layouts:
             operands = tuple(
-                [a.in_layout(layouts[i]) if i in layouts else a for i, a in zip(part.gets, operands, strict=True)]
+                [
+                    a.in_layout(layouts[i]) if i in layouts else a
+                    for i, a in zip(part.gets, operands, strict=True)
+                ]
             )
         single = self._single(part, operands)
         program = single.programs.get(_whole(single))
@@ -205,11 +219,18 @@ def loosened(
         gets = s.args
         if own:
             before = len(gets) if before < 0 else before
-            gets = (*gets[:before], *range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own)), *gets[before:])
+            gets = (
+                *gets[:before],
+                *range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own)),
+                *gets[before:],
+            )
             fmt += "".join(["d" if type(n) is float else "q" for n in own])
             numbers += own
         operands = tuple(
-            [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR] for i in gets]
+            [
+                results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR]
+                for i in gets
+            ]
         )
         yield s, call, gets, operands
 

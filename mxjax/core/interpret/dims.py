@@ -28,16 +28,22 @@ try:
     _EQUAL: Any = _Expr.__eq__
     _AT_LEAST: Any = _poly._geq_decision
     _UNDECIDED: Any = _poly.InconclusiveDimensionOperation
-    _ = _Expr._from_var, _poly._SymbolicConstraint, _poly.Comparator, _poly.SymbolicScope._process_explicit_constraint
+    _ = (
+        _Expr._from_var,
+        _poly._SymbolicConstraint,
+        _poly.Comparator,
+        _poly.SymbolicScope._process_explicit_constraint,
+    )
 except AttributeError:  # another JAX: nothing is traced with symbols
     _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None
-
 
 
 def _codes(*names: tuple[str, str]) -> frozenset[Any]:
     """The code of methods of JAX, those of them that there are."""
     methods = (getattr(find(c), f, None) for c, f in names)
-    return frozenset(code for code in (getattr(f, "__code__", None) for f in methods) if code is not None)
+    return frozenset(
+        code for code in (getattr(f, "__code__", None) for f in methods) if code is not None
+    )
 
 
 #: Where JAX's caches compare keys they hold with one that is looked for: which of them, depends on hashes of addresses.
@@ -51,7 +57,9 @@ _OF_CACHES = _codes(
 #: Longer axes than this are traced as they are.
 LONGEST = (1 << 31) - 1
 
-_now = threading.local()  # while it traces, .noted: what this thread took for granted, .scope: of the trace's symbols
+_now = (
+    threading.local()
+)  # while it traces, .noted: what this thread took for granted, .scope: of the trace's symbols
 _lock = threading.Lock()
 
 
@@ -95,7 +103,11 @@ def _equal(self: Any, other: Any) -> bool:
         key = hash(self), hash(other)
         # Caches compare dimensions of other traces, too; those are of another scope. Numbers in caches that
         # are not known here cannot be told from others: such a size gets a trace of its own.
-        alike = other.scope is self.scope if type(other) is _Expr else isinstance(other, (int, np.integer))
+        alike = (
+            other.scope is self.scope
+            if type(other) is _Expr
+            else isinstance(other, (int, np.integer))
+        )
         if key not in unequal and alike and self.scope is getattr(_now, "scope", None):
             if sys._getframe(1).f_code not in _OF_CACHES:
                 unequal[key] = (self, other)
@@ -189,7 +201,8 @@ def symbolic_in(n: Any) -> bool:
 def are_same(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether two shapes are known to be equal; nothing is noted."""
     return len(a) == len(b) and all(
-        _EQUAL(m, n) if is_symbolic(m) else not is_symbolic(n) and m == n for m, n in zip(a, b, strict=True)
+        _EQUAL(m, n) if is_symbolic(m) else not is_symbolic(n) and m == n
+        for m, n in zip(a, b, strict=True)
     )
 
 
@@ -282,8 +295,12 @@ class Layout:
         self, noted: Noted, equal: Iterable[tuple[Any, Any]]
     ) -> Callable[[Sequence[int]], bool] | None:
         """Whether what was noted is so, and these pairs are equal; None: it is for all that the symbols stand for."""
-        apart = {(self.place(a), self.place(b)) for a, b in noted.unequal.values() if not _never(a, b)}
-        alike = {(self.place(a), self.place(b)) for a, b in equal if is_symbolic(a - b) or a - b != 0}
+        apart = {
+            (self.place(a), self.place(b)) for a, b in noted.unequal.values() if not _never(a, b)
+        }
+        alike = {
+            (self.place(a), self.place(b)) for a, b in equal if is_symbolic(a - b) or a - b != 0
+        }
         orders = {(self.place(a), self.place(b), found) for a, b, found in noted.orders.values()}
         if not apart and not alike and not orders:
             return None

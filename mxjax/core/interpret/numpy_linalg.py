@@ -91,7 +91,10 @@ def _qr(eqn: Any) -> Op:
 def _triangular_solve(eqn: Any) -> Op:
     p, trsm = eqn.params, _routine("blas", "trsm", eqn)
     how = dict(
-        side=int(not p["left_side"]), lower=int(p["lower"]), trans_a=int(p["transpose_a"]), diag=int(p["unit_diagonal"])
+        side=int(not p["left_side"]),
+        lower=int(p["lower"]),
+        trans_a=int(p["transpose_a"]),
+        diag=int(p["unit_diagonal"]),
     )
     return _of_each(lambda a, b: (trsm(1.0, a, b, **how) if b.size else b,), eqn)
 
@@ -108,4 +111,9 @@ def linear_solve(eqn: Any, inner: Inner) -> Op:
     return Op(run, (ALL,), many=True)
 
 
-LINALG: dict[str, Rule] = {"cholesky": _cholesky, "lu": _lu, "qr": _qr, "triangular_solve": _triangular_solve}
+LINALG: dict[str, Rule] = {
+    "cholesky": _cholesky,
+    "lu": _lu,
+    "qr": _qr,
+    "triangular_solve": _triangular_solve,
+}

@@ -92,7 +92,11 @@ def _power_of_floats(x: Any, y: Any) -> Any:
     """NumPy takes the square root for the power 0.5 of a scalar, which is another one of -inf and -0."""
     made = np.power(x, y)
     half = np.equal(y, 0.5)
-    return np.where(half, np.where(np.isneginf(x), -x, made + made.dtype.type(0)), made) if half.any() else made
+    return (
+        np.where(half, np.where(np.isneginf(x), -x, made + made.dtype.type(0)), made)
+        if half.any()
+        else made
+    )
 
 
 def _pow(eqn: Any) -> Op:

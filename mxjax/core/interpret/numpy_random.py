@@ -40,7 +40,9 @@ def threefry(k1: Any, k2: Any, x: Any, y: Any) -> tuple[Any, Any]:
     n = math.prod(shape)
     if n <= _BLOCK:
         return _rounds(k1, k2, x, y, shape)
-    flat = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape).reshape(-1) for a in operands]
+    flat = [
+        a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape).reshape(-1) for a in operands
+    ]
     found = np.empty((2, n), np.uint32)
     for start in range(0, n, _BLOCK):
         part = found[:, start : start + _BLOCK]

@@ -55,7 +55,9 @@ def _extreme(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
 
 def _reduce(eqn: Any) -> Op:
     """The maximum that need not keep NaN (`cpu_nan.without_nan`)."""
-    if [e.primitive.name for e in eqn.params["jaxpr"].jaxpr.eqns] != ["max"] or len(eqn.invars) != 2:
+    if [e.primitive.name for e in eqn.params["jaxpr"].jaxpr.eqns] != ["max"] or len(
+        eqn.invars
+    ) != 2:
         raise NotHere("a reduction by a function")
     axes = axes_of(eqn.params["dimensions"])
     return Op(lambda x, start: np.maximum.reduce(x, axis=axes, initial=start))
@@ -274,7 +276,10 @@ def _convolution(eqn: Any) -> Op:
     plain = ((0, 0, 0), (0, 0, 0))
 
     def convolve(x: Any, w: Any, padding: Any, base: Any) -> Any:
-        x, w = x.transpose(of_x).astype(wide, copy=False), w.transpose(of_w).astype(wide, copy=False)
+        x, w = (
+            x.transpose(of_x).astype(wide, copy=False),
+            w.transpose(of_w).astype(wide, copy=False),
+        )
         config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
         if any(map(any, config)):
             x = padded(x, wide.type(0), plain + config)
@@ -297,7 +302,9 @@ def _convolution(eqn: Any) -> Op:
                 at = (slice(None),) * (1 + rank)
                 own = own[(*at, slice(k * channels, (k + 1) * channels))]
             size = math.prod(own.shape[1 + rank :])
-            out = own.reshape(images * math.prod(fits), size) @ filters.reshape(len(filters), size).T
+            out = (
+                own.reshape(images * math.prod(fits), size) @ filters.reshape(len(filters), size).T
+            )
             made.append(out.reshape(images, *fits, len(filters)))
         whole = made[0] if groups == 1 else np.concatenate(made, -1)
         return np.moveaxis(whole, -1, 1).transpose(back).astype(dtype, copy=False)

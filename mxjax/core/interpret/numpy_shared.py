@@ -35,7 +35,9 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
         arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
         shape, size = arrays[0].shape, arrays[0].size
         forks.check()
-        concrete: Any = jax.ensure_compile_time_eval() if is_staged() else nullcontext()  # whatever JAX traces around
+        concrete: Any = (
+            jax.ensure_compile_time_eval() if is_staged() else nullcontext()
+        )  # whatever JAX traces around
         with wide_types(), jax.default_device(_cpu()), concrete:
             parts = []
             for start in range(0, max(size, 1), _BUCKETS[-1]):
@@ -121,7 +123,11 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
             return a * b + c if name != "sub" else a * b - c if at == 0 else c - a * b
         if np.result_type(a, b, c) != np.float32 or not _rounds_once():
             return program(a, b, c)
-        return _fused(np.multiply(a, signs[0], dtype=np.float64), b, np.multiply(c, signs[1], dtype=np.float64))
+        return _fused(
+            np.multiply(a, signs[0], dtype=np.float64),
+            b,
+            np.multiply(c, signs[1], dtype=np.float64),
+        )
 
     return fused
 
@@ -132,8 +138,12 @@ def _rounds_once() -> bool:
     told = "xla_backend_optimization_level" in (settings.variable("XLA_FLAGS") or "")
     if platform.machine() in ("x86_64", "AMD64") and not told:
         return True
-    one = np.full(1, 1 + 2.0**-12, np.float32)  # its square is 1 + 2 ** -11 and what only one rounding keeps
-    return bool(shared(lambda a, b, c: a * b + c)(one, one, np.full(1, -1 - 2.0**-11, np.float32))[0])
+    one = np.full(
+        1, 1 + 2.0**-12, np.float32
+    )  # its square is 1 + 2 ** -11 and what only one rounding keeps
+    return bool(
+        shared(lambda a, b, c: a * b + c)(one, one, np.full(1, -1 - 2.0**-11, np.float32))[0]
+    )
 
 
 def _fused(a: Any, b: Any, c: Any) -> Any:

@@ -61,7 +61,9 @@ class Trace:
     )
 
     def __init__(self, closed: Any, many: bool, symbols: int, noted: dims.Noted):
-        self._bound: Bound | None = None  # the last one: a loop asks for the same sizes again and again
+        self._bound: Bound | None = (
+            None  # the last one: a loop asks for the same sizes again and again
+        )
         self._closed = closed
         self._code: Code | None = None
         self._symbols = symbols
@@ -94,7 +96,12 @@ class Trace:
                     self._code = Code(self._closed, self._symbols)
                 except NotHere as error:
                     self.why = str(error) or "NumPy computes it otherwise"
-                except (AttributeError, LookupError, TypeError, ValueError) as error:  # another JAX's parameters
+                except (
+                    AttributeError,
+                    LookupError,
+                    TypeError,
+                    ValueError,
+                ) as error:  # another JAX's parameters
                     self.why = f"{type(error).__name__}: {error}"
                 self._closed = None
             if self._code is None:
@@ -255,14 +262,18 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         found = traces.get(this, traces)
         known = given
         if labels:
-            known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
+            known = tuple(
+                dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
+            )
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
             if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
                 if _is_hopeless(call, kind):
                     continue
-                found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds, known)
+                found = _apart(
+                    _traced, call, avals, platform, labels or range(len(given)), bounds, known
+                )
                 _served(call, kind)[found is not None] += 1
             else:
                 found = _traced(call, avals, platform, labels or range(len(given)), bounds, known)
@@ -325,7 +336,9 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
         labels = _labels(sizes, ())
         if max(labels) + 1 < len(labels):
             forms.append(("equal", labels, (_ANY,) * (max(labels) + 1)))
-            if sum(type(k) is tuple and -1 in k for k in key) > 1:  # shapes of several operands mostly have to agree
+            if (
+                sum(type(k) is tuple and -1 in k for k in key) > 1
+            ):  # shapes of several operands mostly have to agree
                 forms.reverse()
         yield from forms
         fixed = {*range(_SMALL + 1), *_whole_numbers(call.attrs)}

@@ -74,7 +74,9 @@ class Ahead:
     def __init__(self, device: Any):
         self._device = device
         self._held: tuple[bytes, Any] = b"", None
-        self._ready: list[tuple[bytes, Any]] = []  # of the next steps, the first one last; no array: a mere guess
+        self._ready: list[
+            tuple[bytes, Any]
+        ] = []  # of the next steps, the first one last; no array: a mere guess
         self._right = 0  # guesses that came true, one after another
         self._wait = 0  # steps without a guess after the last one that did not
         self._rest = 0  # of which so many are left
@@ -116,15 +118,21 @@ class Ahead:
             return quick_put(now, self._device)
         rows = [now, *next_ones]
         with wide_types():
-            arrays = _taking_apart(self._device, now.shape, now.dtype)(quick_put(np.stack(rows), self._device))
-        self._ready = [(row.tobytes(), a) for row, a in zip(rows[:0:-1], arrays[:0:-1], strict=True)]
+            arrays = _taking_apart(self._device, now.shape, now.dtype)(
+                quick_put(np.stack(rows), self._device)
+            )
+        self._ready = [
+            (row.tobytes(), a) for row, a in zip(rows[:0:-1], arrays[:0:-1], strict=True)
+        ]
         return arrays[0]
 
 
 @functools.lru_cache(256)
 def _taking_apart(device: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """The program that gives the rows of an array; compiled ahead, so that it runs at once while JAX traces, too."""
-    struct = jax.ShapeDtypeStruct((STEPS, *shape), dtype, sharding=jax.sharding.SingleDeviceSharding(device))
+    struct = jax.ShapeDtypeStruct(
+        (STEPS, *shape), dtype, sharding=jax.sharding.SingleDeviceSharding(device)
+    )
 
     def rows(table: Any) -> Any:
         return tuple(table[i] for i in range(STEPS))
@@ -132,8 +140,12 @@ def _taking_apart(device: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.jit(rows).lower(struct).compile()
 
 
-def counting_on(kinds: str, before: Sequence[float | int], now: Sequence[float | int], n: int) -> list[list[Any]]:
+def counting_on(
+    kinds: str, before: Sequence[float | int], now: Sequence[float | int], n: int
+) -> list[list[Any]]:
     """What numbers are in the next steps: integers (``q``) grow as they did, others stay."""
     grows = [b - a if kind == "q" else 0 for kind, a, b in zip(kinds, before, now, strict=True)]
-    told = [[b + k * g if g else b for b, g in zip(now, grows, strict=True)] for k in range(1, n + 1)]
+    told = [
+        [b + k * g if g else b for b, g in zip(now, grows, strict=True)] for k in range(1, n + 1)
+    ]
     return [row for row in told if all(b in _INT64 for b, g in zip(row, grows, strict=True) if g)]

@@ -84,7 +84,11 @@ def _none(kind: str, number: int, found: list[jax.Device]) -> errors.DeviceError
         more = f"; JAX could not start: {cause}"
     elif not found:
         more = f"; install the extra for it (pip install 'mxjax[{'tpu' if kind == 'tpu' else 'cuda12'}]')"
-        words = " (in MXNet's words: Compile with USE_CUDA=1 to enable GPU usage)" if kind == "gpu" else ""
+        words = (
+            " (in MXNet's words: Compile with USE_CUDA=1 to enable GPU usage)"
+            if kind == "gpu"
+            else ""
+        )
     elif kind == "gpu":
         words = " (in MXNet's words: CUDA: invalid device ordinal)"
     made = errors.DeviceError(

@@ -40,7 +40,9 @@ class Move(Call):
         super().__init__(Row("to_memory", _as_they_are))
         self.memories = memories
 
-    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+    def infer(
+        self, avals: tuple[Any, ...], device: Any, traced: bool = False
+    ) -> tuple[tuple[Aval, ...], bool]:
         return tuple(a.on(m) for a, m in zip(avals, self.memories, strict=True)), True
 
 
@@ -87,7 +89,9 @@ class _Turn(Call):
         super().__init__(Row("to_layout", jax.numpy.asarray))
         self.order = order
 
-    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+    def infer(
+        self, avals: tuple[Any, ...], device: Any, traced: bool = False
+    ) -> tuple[tuple[Aval, ...], bool]:
         return (avals[0].in_layout(self.order),), False
 
 
@@ -106,7 +110,11 @@ def in_order(v: Value, order: tuple[int, ...]) -> Value:
 def on_device(v: Value) -> Any:
     """The JAX array of a value in the device's memory, for whoever computes with it outside the engine."""
     array = read(v)
-    return array if v.aval.memory is None or v.seg is TRACED else place(array, v.aval.on(None).sharding)
+    return (
+        array
+        if v.aval.memory is None or v.seg is TRACED
+        else place(array, v.aval.on(None).sharding)
+    )
 
 
 def kind(name: Any) -> str | None:

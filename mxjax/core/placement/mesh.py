@@ -41,7 +41,9 @@ class Spread(Call):
             for x, a in zip(arrays, self.avals, strict=True)
         )
 
-    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+    def infer(
+        self, avals: tuple[Any, ...], device: Any, traced: bool = False
+    ) -> tuple[tuple[Aval, ...], bool]:
         return self.avals, True
 
 
@@ -73,6 +75,10 @@ def lay(v: Value, mesh: Mesh, spec: PartitionSpec) -> Value:
 def relaid(v: Value, like: Aval) -> Value:
     """A value on a mesh, spread as another one of its shape there."""
     sharding = like.spread
-    if type(like.device) is not MeshDevice or not isinstance(sharding, NamedSharding) or v.seg is TRACED:
+    if (
+        type(like.device) is not MeshDevice
+        or not isinstance(sharding, NamedSharding)
+        or v.seg is TRACED
+    ):
         return v
     return lay(v, like.device.mesh, sharding.spec)

@@ -25,7 +25,9 @@ _weak = weakref.ref
 # twice in short order (a loop), or so often that the time lost would have paid several times for a program.
 # On CPUs this holds for large segments alone: small ones have a tier of their own (cold.py).
 UNPROVEN = 2
-OFTEN = 1500  # times that a segment ran by operator: what was lost so would have paid several programs
+OFTEN = (
+    1500  # times that a segment ran by operator: what was lost so would have paid several programs
+)
 VARIANTS = 6  # programs of one segment that differ in results and donations only
 
 
@@ -143,7 +145,9 @@ def build(
 
 
 @shielded
-def _kept(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any, reason: str) -> Program:
+def _kept(
+    step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any, reason: str
+) -> Program:
     """A new program of the segment that ends with this step, which others find there."""
     program = build(step, key[0], key[1], device, reason)
     store.keep(step, key, program)

@@ -102,10 +102,15 @@ def is_in_reach(step: Step, device: Any) -> bool:
     if platform_of(device) == "cpu":
         return True
     path = step.path()
-    return sum(a.size for s in path for a in s.new_ins) + sum(a.size for s in path for a in s.avals) <= FETCHED
+    return (
+        sum(a.size for s in path for a in s.new_ins) + sum(a.size for s in path for a in s.avals)
+        <= FETCHED
+    )
 
 
-def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: bool) -> ByCall | None:
+def by_call(
+    step: Step, live: tuple[int, ...], device: Any, build: Build, once: bool
+) -> ByCall | None:
     """How the segment runs now if not as a program; each question counts as a run.
 
     ``once``: it will not come back, so compiling it never pays.
@@ -122,7 +127,9 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if known is None:
         if not is_in_reach(step, device):
             return None
-        known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True), price.on(platform_of(device)))
+        known = step.cold[live] = Cold(
+            ByCall(step, live, device, build, numpy=True), price.on(platform_of(device))
+        )
         if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
             known.spent = COMPILED
     if forked[0] or _mode() == "interpret":
@@ -176,7 +183,6 @@ class Trial:
             self.over = self.spent > self._prices.quick(times * self.equations, times * self.long)
         return not self.over
 
-
     def goes_on(self) -> bool:
         """Whether it will be a program, and is none yet."""
         return not self.over and not self.stays
@@ -199,7 +205,8 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
         return False
     # One that comes after a larger one, in the same segment, becomes a program no sooner than that one.
     return graph.trial.again(local.st.taping) or any(
-        s in _held and _held[s].goes_on() and _held[s].costs > graph.trial.costs for s in seg.step.path()
+        s in _held and _held[s].goes_on() and _held[s].costs > graph.trial.costs
+        for s in seg.step.path()
     )
 
 
@@ -243,7 +250,9 @@ def is_new_variant(step: Step, key: Any, device: Any) -> bool:
     asked = step.variants[key] = step.variants.get(key, 0) + 1
     if asked <= SELDOM:
         return True
-    return asked <= LATER and sum(a.nbytes for k, a in enumerate(step.inputs()) if k in key[1]) < SMALL
+    return (
+        asked <= LATER and sum(a.nbytes for k, a in enumerate(step.inputs()) if k in key[1]) < SMALL
+    )
 
 
 def has_earned(step: Step, live: tuple[int, ...]) -> bool:
@@ -263,5 +272,8 @@ def kept(results: Sequence[Any], device: Any) -> list[Any]:
     if forked[0]:
         return list(results)
     return [
-        quick_put(r, device) if type(r) is np.ndarray and (r.itemsize == 8 or r.nbytes > LARGE) else r for r in results
+        quick_put(r, device)
+        if type(r) is np.ndarray and (r.itemsize == 8 or r.nbytes > LARGE)
+        else r
+        for r in results
     ]

@@ -47,11 +47,15 @@ def unchecked_avals(call: Call, avals: Sequence[Any], device: Any) -> tuple[tupl
     token = _unchecked.set(True)
     try:
         with wide_types():
-            out = jax.eval_shape(lambda *given: call.fn(*given), *structs)  # JAX remembers results by the function
+            out = jax.eval_shape(
+                lambda *given: call.fn(*given), *structs
+            )  # JAX remembers results by the function
     finally:
         _unchecked.reset(token)
     many = isinstance(out, (tuple, list))
-    return tuple(aval(tuple(o.shape), np.dtype(o.dtype), device) for o in (out if many else (out,))), many
+    return tuple(
+        aval(tuple(o.shape), np.dtype(o.dtype), device) for o in (out if many else (out,))
+    ), many
 
 
 def failed_value(of: Aval, failure: Failure) -> Value:

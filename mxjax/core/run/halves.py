@@ -31,7 +31,9 @@ class Halves(NamedTuple):
     ins: tuple[int, ...]
     program: Program
 
-    def first_results(self, arrays: Sequence[Any], scalars: Sequence[Any], device: Any) -> list[Any]:
+    def first_results(
+        self, arrays: Sequence[Any], scalars: Sequence[Any], device: Any
+    ) -> list[Any]:
         """What the first half gives, by programs of its calls; the whole's inputs and scalars are given."""
         if not self.live:
             return []
@@ -69,7 +71,9 @@ def known_rest(step: Step, live: tuple[int, ...], dying: tuple[int, ...]) -> Hal
         known = {j: at for at, j in enumerate(ins)}
         program = _fitting(rest, rest_live, {known[j] for j in dying if j in known})
         if program is not None and program.size.numbers >= LARGE and not program.layouts:
-            return Halves(path[k - 1], tuple([i for i in live if i < made]), rest, rest_live, ins, program)
+            return Halves(
+                path[k - 1], tuple([i for i in live if i < made]), rest, rest_live, ins, program
+            )
     return None
 
 

@@ -124,7 +124,9 @@ class HostPlan:
         self._outs = outs
         self.fmt = fmt
 
-    def run(self, arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int]) -> list[np.ndarray] | None:
+    def run(
+        self, arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int]
+    ) -> list[np.ndarray] | None:
         """The live results, or None: an input is not in the host's memory yet, or the program must decide."""
         given = []
         for a in arrays:
@@ -133,7 +135,9 @@ class HostPlan:
                     return None
                 a = np.asarray(a)
             given.append(a)
-        given += [np.asarray(s, SCALARS[kind].dtype) for s, kind in zip(scalars, self.fmt, strict=True)]
+        given += [
+            np.asarray(s, SCALARS[kind].dtype) for s, kind in zip(scalars, self.fmt, strict=True)
+        ]
         try:
             with np.errstate(all="ignore"):
                 env = self._code.fn((), *given)

@@ -35,7 +35,11 @@ def is_asynchronous(error: BaseException) -> bool:
     """Whether an exception is none of the code that it broke off: Ctrl-C, or what the handler of a signal raised."""
     if not isinstance(error, Exception):
         return True
-    handlers = {getattr(inspect.unwrap(h), "__code__", None) for h in map(raw.getsignal, _SIGNALS) if callable(h)}
+    handlers = {
+        getattr(inspect.unwrap(h), "__code__", None)
+        for h in map(raw.getsignal, _SIGNALS)
+        if callable(h)
+    }
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code in handlers:
@@ -61,7 +65,10 @@ def _watch() -> None:
     tell = sys.unraisablehook
 
     def hook(what: Any, /) -> None:
-        if isinstance(what.exc_value, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        if (
+            isinstance(what.exc_value, KeyboardInterrupt)
+            and threading.current_thread() is threading.main_thread()
+        ):
             swallowed.append(what.exc_value)
         tell(what)
 

@@ -43,7 +43,12 @@ _PLACED = {
 #: Libraries compute these, whatever the program is compiled with.
 _LIBRARY = frozenset({"dot_general", "conv_general_dilated", "custom_call", "fft"})
 _DRAWS = frozenset({"random_bits", "threefry2x32"})
-_CONVOLUTIONS = ("conv_general_dilated", "convolution", "convolution_input_gradient", "convolution_weight_gradient")
+_CONVOLUTIONS = (
+    "conv_general_dilated",
+    "convolution",
+    "convolution_input_gradient",
+    "convolution_weight_gradient",
+)
 #: One equation, and longer code: how much longer.
 _LONG = {**dict.fromkeys(_DRAWS, 2), **dict.fromkeys(_CONVOLUTIONS, 4), "scan": 4, "while": 4}
 
@@ -70,11 +75,15 @@ class Prices(NamedTuple):
     def whole(self, size: Size) -> float:
         """The price of the optimised program."""
         tuned = self.tuned * (size.products + size.convolutions)
-        return _scale() * (self.base + self.equation * size.equations + self.long * size.long + tuned)  # type: ignore[no-any-return]
+        return _scale() * (
+            self.base + self.equation * size.equations + self.long * size.long + tuned
+        )  # type: ignore[no-any-return]
 
     def quick(self, equations: int, long: int) -> float:
         """The price of a quick program of so many equations, and what `Size.long` counts."""
-        return _scale() * (self.quick_base + self.quick_equation * equations + self.quick_long * long)  # type: ignore[no-any-return]
+        return _scale() * (
+            self.quick_base + self.quick_equation * equations + self.quick_long * long
+        )  # type: ignore[no-any-return]
 
     def lost(self, size: Size) -> float:
         """What a run of the quick program takes longer."""

@@ -112,9 +112,7 @@ def _text(a: Any) -> str:
 def _compiled(depth: int, opening: str) -> Iterator[Step]:
     """The steps of this depth that end a compiled segment beginning with this operator."""
     for root in list(Tree.roots.values()):
-        todo = [
-            s for s in list(root.next.values()) if _name(s) == opening
-        ]
+        todo = [s for s in list(root.next.values()) if _name(s) == opening]
         seen: set[int] = set()
         while todo:
             step = todo.pop()

@@ -96,7 +96,9 @@ def flush(seg: Segment) -> None:
                 seg.step = Tree.root(seg.device)
                 _run(seg, step, ins, outs, scalars, _UNHELD)
             except BaseException as error:
-                if outs:  # it did not run: it is as it was before, and runs when somebody asks again
+                if (
+                    outs
+                ):  # it did not run: it is as it was before, and runs when somebody asks again
                     _take_back(seg, step, ins, outs, scalars, error)
                 raise
             return
@@ -128,10 +130,18 @@ def _run_closed(seg: Segment) -> None:
 
 
 def _take_back(
-    seg: Segment, step: Step, ins: list[Value], outs: list[Value], scalars: list[float | int], error: BaseException
+    seg: Segment,
+    step: Step,
+    ins: list[Value],
+    outs: list[Value],
+    scalars: list[float | int],
+    error: BaseException,
 ) -> None:
     """Let a segment be as it was before a run that was broken off."""
-    if (seg.step.depth and seg.step is not step) or (len(ins), len(outs)) != (step.n_ins, step.n_outs):
+    if (seg.step.depth and seg.step is not step) or (len(ins), len(outs)) != (
+        step.n_ins,
+        step.n_outs,
+    ):
         # Something was recorded into it meanwhile, or a memory manager has had it.
         lose(seg, step, [v for v in outs if v.seg is seg], error)
         return
@@ -239,7 +249,9 @@ def _run(
             break  # nothing runs
         outs[:] = [outs[k] for k in live]
         try:
-            interrupts.shielded(_run_managed)(manager, Work(seg, step, ins, outs, live, scalars, unheld_in))
+            interrupts.shielded(_run_managed)(
+                manager, Work(seg, step, ins, outs, live, scalars, unheld_in)
+            )
         finally:
             if all(v.seg is None for v in outs):
                 outs.clear()
@@ -319,7 +331,9 @@ def _compute(
         rehearsing = local.st.rehearsing
         if program is None and rehearsing is None and nearest(home, (live, dying)) is None:
             by_call = cold.by_call(home, live, device, alone(device), seg.once)
-            if by_call is None and type(device) is not MeshDevice:  # only a whole program knows how arrays are spread
+            if (
+                by_call is None and type(device) is not MeshDevice
+            ):  # only a whole program knows how arrays are spread
                 halves = known_rest(home, live, dying)
         if by_call is not None:
             stats.interpreted += 1
@@ -357,7 +371,11 @@ def _compute(
         if results is not None:  # the inputs may be overwritten by now
             _fill(outs, held, results, step, live, layouts, device)
             raise
-        if interrupts.is_asynchronous(error) and not step.effects and not any(map(_is_gone, arrays)):
+        if (
+            interrupts.is_asynchronous(error)
+            and not step.effects
+            and not any(map(_is_gone, arrays))
+        ):
             raise
         fail(seg, step, list(held), error)
         outs.clear()
@@ -438,7 +456,13 @@ def read(v: Value, raw: bool = False) -> Any:
         if seg is TRACED:
             return v.arr
         solo = seg.step.solo
-        if solo is not None and seg.state is local.st and not observers and not memory_managers and not seg.waits:
+        if (
+            solo is not None
+            and seg.state is local.st
+            and not observers
+            and not memory_managers
+            and not seg.waits
+        ):
             with seg.lock:
                 if v.seg is seg:
                     _run_solo(seg, solo)

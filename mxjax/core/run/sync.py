@@ -35,7 +35,9 @@ def _limited(v: Value) -> Any:
 def wait(v: Value) -> None:
     """Wait until a value is computed."""
     start = time.time_ns() if observers else 0
-    if not deadlines and type(read(v, raw=True)) is np.ndarray:  # it is in the host's memory, and may stay there
+    if (
+        not deadlines and type(read(v, raw=True)) is np.ndarray
+    ):  # it is in the host's memory, and may stay there
         if start:
             _watched("wait_to_read", start)
         return
@@ -102,11 +104,19 @@ def _put(v: Value, device: Any) -> Value:
     failure = read(v, raw=True)
     if type(failure) is Failure:  # whoever reads the copy gets the error
         return failed_value(aval(v.aval.shape, v.aval.dtype, device), failure)
-    if v.aval.device is not device and physical(v.aval.device) is physical(device) and v.aval.memory is None:
+    if (
+        v.aval.device is not device
+        and physical(v.aval.device) is physical(device)
+        and v.aval.memory is None
+    ):
         array = read(v)
         if not v.shared and not memory_managers:
-            return renamed(v, device)  # nobody outside sees it, and values never change: two names share a buffer
-        return concrete(place(np.array(array), device), shared=False, of=aval(array.shape, array.dtype, device))
+            return renamed(
+                v, device
+            )  # nobody outside sees it, and values never change: two names share a buffer
+        return concrete(
+            place(np.array(array), device), shared=False, of=aval(array.shape, array.dtype, device)
+        )
     array = place(on_device(v), device)
     of = aval_of(array, device)
     if of.device is not device and type(device) is MeshDevice:  # a mesh of one device

@@ -50,7 +50,9 @@ def explain() -> list[str]:
     return [*decisions, *sorted(later.account() for later in _open)]
 
 
-def say(name: str, size: Size, takes: float, what: str, site: tuple[str, int] | None = None) -> None:
+def say(
+    name: str, size: Size, takes: float, what: str, site: tuple[str, int] | None = None
+) -> None:
     """Tell the user on stderr that the compiler will take a while (microseconds, by estimate), where it will.
 
     Args:
@@ -75,7 +77,9 @@ class Later:
         "_spent", "runs",
     )  # fmt: skip
 
-    def __init__(self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size):
+    def __init__(
+        self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size
+    ):
         self._name = name
         self._device = device
         self._lowered = lowered
@@ -151,7 +155,11 @@ class _Beside:
 
     def is_here(self) -> bool:
         """Whether this process is the one that began it; of a fork's child the thread stayed behind."""
-        return self._running in threading.enumerate() or self._result is not None or self._error is not None
+        return (
+            self._running in threading.enumerate()
+            or self._result is not None
+            or self._error is not None
+        )
 
     def result(self) -> Any:
         self._running.join()
@@ -163,7 +171,12 @@ class _Beside:
 _one_at_a_time = threading.Lock()
 
 
-_KINDS = {"quick": "compiled quickly", "whole": "optimised at once", "loaded": "loaded", "again": "optimised"}
+_KINDS = {
+    "quick": "compiled quickly",
+    "whole": "optimised at once",
+    "loaded": "loaded",
+    "again": "optimised",
+}
 
 
 def tell_compiled(
@@ -178,7 +191,9 @@ def tell_compiled(
         listen(name, device, compiled, options)
     stop = time.time_ns()
     seconds = (stop - start) * 1e-9
-    decisions.append(f"{name}: {_KINDS[kind]} in {seconds * 1e3:.0f} ms ({reason or 'it came back, or is large'})")
+    decisions.append(
+        f"{name}: {_KINDS[kind]} in {seconds * 1e3:.0f} ms ({reason or 'it came back, or is large'})"
+    )
     if kind == "quick":
         stats.quick += 1
         stats.seconds_quick += seconds

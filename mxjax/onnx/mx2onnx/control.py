@@ -52,7 +52,12 @@ def _inside(graph: Graph, w: Writer, sub: Subgraph, given: Sequence[Given]) -> l
         w.names[v, 0] = g.name
     for n in nodes:
         for k in range(n.count()):
-            w.know((n, k), found.found[n][k], tried.found[n][k], found.types.get((n, k)) or kinds.get(n))
+            w.know(
+                (n, k),
+                found.found[n][k],
+                tried.found[n][k],
+                found.types.get((n, k)) or kinds.get(n),
+            )
     for v, g in names.items():
         w.dtypes[v, 0] = np.dtype(g.dtype)
     stem = w.stem
@@ -113,7 +118,9 @@ def _flag(w: Writer, given: Given) -> Name:
 
 
 def _foreach(graph: Graph, w: Writer, node: Node) -> list[Name]:
-    data, states, rest = (special.places(node, f"{k}_locs") for k in ("in_data", "in_state", "remain"))
+    data, states, rest = (
+        special.places(node, f"{k}_locs") for k in ("in_data", "in_state", "remain")
+    )
     n, m = len(data), len(states)
     outer = [_of(w, entry) for entry in node.inputs]
     given: list[Any] = [None] * len(outer)
@@ -137,9 +144,14 @@ def _foreach(graph: Graph, w: Writer, node: Node) -> list[Name]:
 
 
 def _while_loop(graph: Graph, w: Writer, node: Node) -> list[Name]:
-    of_cond, of_func, of_vars = (special.places(node, f"{k}_locs") for k in ("cond_input", "func_input", "func_var"))
+    of_cond, of_func, of_vars = (
+        special.places(node, f"{k}_locs") for k in ("cond_input", "func_input", "func_var")
+    )
     loop = [of_func[k] for k in of_vars]
-    count, limit = int(special.value(node, "num_out_data")), int(special.value(node, "max_iterations"))
+    count, limit = (
+        int(special.value(node, "num_out_data")),
+        int(special.value(node, "max_iterations")),
+    )
     outer = dict(enumerate(_of(w, entry) for entry in node.inputs))
     start = _flag(w, _inside(graph, w, node.subgraphs[0], [outer[k] for k in of_cond])[0])
     now = outer | {k: outer[k]._replace(name=w.fresh(f"{node.name}_v{k}")) for k in loop}
@@ -149,13 +161,21 @@ def _while_loop(graph: Graph, w: Writer, node: Node) -> list[Name]:
         outs = [body.result(r) for r in made[:count]]
         news = [body.result(r, outer[k].dtype) for r, k in zip(made[count:], loop, strict=True)]
         after = now | dict(zip(loop, news, strict=True))
-        going = w.op("Identity", _flag(w, _inside(graph, w, node.subgraphs[0], [after[k] for k in of_cond])[0]))
+        going = w.op(
+            "Identity",
+            _flag(w, _inside(graph, w, node.subgraphs[0], [after[k] for k in of_cond])[0]),
+        )
     inputs = [body.info(step, None, np.int64, ()), body.info(holds, None, np.bool_, ())]
     inputs += [body.info(now[k].name, now[k]) for k in loop]
-    outputs = [body.info(going, None, np.bool_, ()), *[body.info(r.name, r) for r in (*news, *outs)]]
+    outputs = [
+        body.info(going, None, np.bool_, ()),
+        *[body.info(r.name, r) for r in (*news, *outs)],
+    ]
     inside = body.graph(f"{node.name}_body", inputs, outputs)
     most = w.constant(limit, np.int64)
-    results = w.ops("Loop", [most, start, *[outer[k].name for k in loop]], len(loop) + count, body=inside)
+    results = w.ops(
+        "Loop", [most, start, *[outer[k].name for k in loop]], len(loop) + count, body=inside
+    )
     _learn(w, node, [*outs, *news])
     return [*[_padded(w, x, len(r.full), limit) for x, r in zip(results[len(loop) :], outs, strict=True)],
             *results[: len(loop)]]  # fmt: skip
@@ -180,6 +200,8 @@ def _cond(graph: Graph, w: Writer, node: Node) -> list[Name]:
             results = _inside(graph, w, node.subgraphs[k], [outer[i] for i in chosen[k]])
             # Both branches give the same dtypes.
             made = [body.result(r, made[i].dtype if made else None) for i, r in enumerate(results)]
-        branches.append(body.graph(f"{node.name}_{title}", [], [body.info(r.name, r) for r in made]))
+        branches.append(
+            body.graph(f"{node.name}_{title}", [], [body.info(r.name, r) for r in made])
+        )
     _learn(w, node, made)
     return w.ops("If", [flag], len(made), then_branch=branches[0], else_branch=branches[1])

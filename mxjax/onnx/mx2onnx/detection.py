@@ -38,7 +38,15 @@ def _first(w: Writer, holds: Name, count: Name) -> Name:
     return _by_rank(w, w.cast(holds, bool, _F32), count)
 
 
-def kept(w: Writer, boxes: Name, valid: Name, count: Name, limit: float, classes: Name | None, center: bool) -> Name:
+def kept(
+    w: Writer,
+    boxes: Name,
+    valid: Name,
+    count: Name,
+    limit: float,
+    classes: Name | None,
+    center: bool,
+) -> Name:
     """Which of the boxes (B, N, 4), best first, no better one of their class overlaps by more than the limit."""
     places = w.counting(count)
     rank = w.cast(w.op("Sub", count, places), np.int64, _F32)
@@ -46,7 +54,9 @@ def kept(w: Writer, boxes: Name, valid: Name, count: Name, limit: float, classes
     scores = w.unsqueeze(w.op("Where", valid, rank, zero), 1)
     if classes is not None:
         low = w.op("ReduceMin", classes, keepdims=0)
-        high = w.op("Add", w.op("Sub", w.op("ReduceMax", classes, keepdims=0), low), w.constant(1, np.int64))
+        high = w.op(
+            "Add", w.op("Sub", w.op("ReduceMax", classes, keepdims=0), low), w.constant(1, np.int64)
+        )
         numbers = w.op("Range", w.constant(0, np.int64), high, w.constant(1, np.int64))
         mine = w.op("Equal", w.unsqueeze(w.op("Sub", classes, low), 1), w.unsqueeze(numbers, 1))
         scores = w.op("Where", mine, scores, zero)
@@ -67,7 +77,9 @@ def _turned(w: Writer, boxes: Name, form: str, dtype: Any) -> Name:
     half = w.constant(0.5, dtype)
     if form == "center":
         dx, dy = w.op("Mul", c, half), w.op("Mul", d, half)
-        return _joined(w, [w.op("Sub", a, dx), w.op("Sub", b, dy), w.op("Add", a, dx), w.op("Add", b, dy)])
+        return _joined(
+            w, [w.op("Sub", a, dx), w.op("Sub", b, dy), w.op("Add", a, dx), w.op("Add", b, dy)]
+        )
     return _joined(w, [
         w.op("Mul", w.op("Add", a, c), half), w.op("Mul", w.op("Add", b, d), half), w.op("Sub", c, a), w.op("Sub", d, b)
     ])  # fmt: skip
@@ -86,7 +98,9 @@ def box_nms(w: Writer, s: Step) -> Name:
     valid = w.op("Greater", score, w.constant(p["valid_thresh"], dtype))
     if p["id_index"] >= 0:
         ids = _columns(w, x, [p["id_index"]])[0]
-        valid = w.op("And", valid, w.op("Not", w.op("Equal", ids, w.constant(p["background_id"], dtype))))
+        valid = w.op(
+            "And", valid, w.op("Not", w.op("Equal", ids, w.constant(p["background_id"], dtype)))
+        )
     lowest = w.constant(-np.inf, _F32)
     order = _by_rank(w, w.op("Where", valid, w.cast(score, dtype, _F32), lowest), count)
     x, valid = _rows(w, x, order), _rows(w, valid, order)
@@ -99,7 +113,13 @@ def box_nms(w: Writer, s: Step) -> Name:
     if p["id_index"] >= 0 and not p["force_suppress"]:
         classes = w.cast(_columns(w, x, [p["id_index"]])[0], dtype, np.int64)
     keep = kept(
-        w, w.cast(boxes, dtype, _F32), valid, count, float(p["overlap_thresh"]), classes, p["in_format"] == "center"
+        w,
+        w.cast(boxes, dtype, _F32),
+        valid,
+        count,
+        float(p["overlap_thresh"]),
+        classes,
+        p["in_format"] == "center",
     )
     if p["in_format"] != p["out_format"]:
         made = _turned(w, boxes, p["in_format"], dtype)
@@ -123,7 +143,11 @@ def box_iou(w: Writer, s: Step) -> Name:
     for k in (0, 1):
         boxes = w.cast(s[k], s.in_dtype(k), dtype)
         corners.append(
-            _columns(w, _turned(w, boxes, "center", dtype) if s.params["format"] == "center" else boxes, range(4))
+            _columns(
+                w,
+                _turned(w, boxes, "center", dtype) if s.params["format"] == "center" else boxes,
+                range(4),
+            )
         )
     corners[0] = [w.unsqueeze(c, *range(n - 1, n + m - 2)) for c in corners[0]]
     (l1, t1, r1, b1), (l2, t2, r2, b2) = corners
@@ -133,12 +157,16 @@ def box_iou(w: Writer, s: Step) -> Name:
         return w.op("Max", w.op("Sub", high, low), zero)
 
     both = w.op(
-        "Mul", extent(w.op("Min", r1, r2), w.op("Max", l1, l2)), extent(w.op("Min", b1, b2), w.op("Max", t1, t2))
+        "Mul",
+        extent(w.op("Min", r1, r2), w.op("Max", l1, l2)),
+        extent(w.op("Min", b1, b2), w.op("Max", t1, t2)),
     )
     areas = [w.op("Mul", extent(r, left), extent(b, t)) for left, t, r, b in corners]
     union = w.op("Sub", w.op("Add", *areas), both)
     some = w.op("Greater", union, zero)
-    return w.op("Where", some, w.op("Div", both, w.op("Where", some, union, w.constant(1, dtype))), zero)
+    return w.op(
+        "Where", some, w.op("Div", both, w.op("Where", some, union, w.constant(1, dtype))), zero
+    )
 
 
 def _centers(w: Writer, boxes: Name, form: str, dtype: Any) -> list[Name]:
@@ -163,7 +191,9 @@ def _decoded(w: Writer, d: Sequence[Name], anchor: Sequence[Name], dtype: Any) -
     half = w.constant(0.5, dtype)
     dx = w.op("Mul", w.op("Mul", w.op("Exp", d[2]), width), half)
     dy = w.op("Mul", w.op("Mul", w.op("Exp", d[3]), height), half)
-    return _joined(w, [w.op("Sub", cx, dx), w.op("Sub", cy, dy), w.op("Add", cx, dx), w.op("Add", cy, dy)])
+    return _joined(
+        w, [w.op("Sub", cx, dx), w.op("Sub", cy, dy), w.op("Add", cx, dx), w.op("Add", cy, dy)]
+    )
 
 
 @writes("multibox_prior")
@@ -268,7 +298,9 @@ def proposal(w: Writer, s: Step) -> Any:
     base = _rpn_anchors(stride, p["scales"], p["ratios"])
     a, total = len(base), len(base) * h * width
     y, x = np.meshgrid(np.arange(h) * stride, np.arange(width) * stride, indexing="ij")
-    anchors = (base[None, None] + np.stack([x, y, x, y], -1)[:, :, None]).reshape(1, -1, 4).astype(dtype)
+    anchors = (
+        (base[None, None] + np.stack([x, y, x, y], -1)[:, :, None]).reshape(1, -1, 4).astype(dtype)
+    )
     # (B, A, 4, H, W) as (B, H * W * A, 4); the foreground's scores likewise.
     turned = w.transpose(w.reshape(s[1], [0, a, 4, h * width]), [0, 3, 1, 2])
     d = _columns(w, w.reshape(turned, [0, total, 4]), range(4))
@@ -276,13 +308,20 @@ def proposal(w: Writer, s: Step) -> Any:
     scores = w.reshape(scores, [0, total])
     ax1, ay1, ax2, ay2 = (anchors[..., k] for k in range(4))
     if p["iou_loss"]:
-        corners = [w.op("Add", v, w.constant(c, dtype)) for v, c in zip(d, (ax1, ay1, ax2, ay2), strict=True)]
+        corners = [
+            w.op("Add", v, w.constant(c, dtype))
+            for v, c in zip(d, (ax1, ay1, ax2, ay2), strict=True)
+        ]
     else:
         aw, ah = ax2 - ax1 + 1, ay2 - ay1 + 1
         half = w.constant(0.5, dtype)
         sides = []
         for at, size, off, grow in ((ax1, aw, d[0], d[2]), (ay1, ah, d[1], d[3])):
-            centre = w.op("Add", w.op("Mul", off, w.constant(size, dtype)), w.constant(at + 0.5 * (size - 1), dtype))
+            centre = w.op(
+                "Add",
+                w.op("Mul", off, w.constant(size, dtype)),
+                w.constant(at + 0.5 * (size - 1), dtype),
+            )
             long = w.op("Mul", w.op("Exp", grow), w.constant(size, dtype))
             reach = w.op("Mul", w.op("Sub", long, w.constant(1, dtype)), half)
             sides.append((w.op("Sub", centre, reach), w.op("Add", centre, reach)))
@@ -291,9 +330,13 @@ def proposal(w: Writer, s: Step) -> Any:
     zero, one = w.constant(0, dtype), w.constant(1, dtype)
     tops = [w.op("Sub", info[1], one), w.op("Sub", info[0], one)]
     corners = [w.op("Min", w.op("Max", c, zero), tops[k % 2]) for k, c in enumerate(corners)]
-    cells = [np.repeat(np.indices((h, width))[k].reshape(-1), a)[None].astype(dtype) for k in (0, 1)]
+    cells = [
+        np.repeat(np.indices((h, width))[k].reshape(-1), a)[None].astype(dtype) for k in (0, 1)
+    ]
     inside = [
-        w.op("Less", w.constant(cell), w.op("Floor", w.op("Div", info[k], w.constant(stride, dtype))))
+        w.op(
+            "Less", w.constant(cell), w.op("Floor", w.op("Div", info[k], w.constant(stride, dtype)))
+        )
         for k, cell in enumerate(cells)
     ]
     lowest = w.constant(-1, dtype)
@@ -313,7 +356,9 @@ def proposal(w: Writer, s: Step) -> Any:
     wide = w.op("Add", boxes, w.constant([0, 0, 1, 1], dtype))
     keep = kept(w, w.cast(wide, dtype, _F32), always, w.ints(n), float(p["threshold"]), None, False)
     found = w.reduce("ReduceSum", w.cast(keep, bool, np.int64), [1])
-    found = w.op("Max", w.op("Min", found, w.constant(min(after, n), np.int64)), w.constant(1, np.int64))
+    found = w.op(
+        "Max", w.op("Min", found, w.constant(min(after, n), np.int64)), w.constant(1, np.int64)
+    )
     turn = w.op("Mod", w.constant(np.arange(after)[None], np.int64), found)
     chosen = w.op("GatherElements", _first(w, keep, w.ints(n)), turn, axis=1)
     boxes, scores = _rows(w, boxes, chosen), _rows(w, scores, chosen)

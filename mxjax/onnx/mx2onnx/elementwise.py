@@ -62,7 +62,11 @@ def same(w: Writer, s: Step) -> Name:
 
 @writes("cast", "_cast", "amp_cast")
 def cast(w: Writer, s: Step) -> Name:
-    return w.op("Cast", s[0], to=w.code(s.dtype())) if s.in_dtype() != s.dtype() else w.op("Identity", s[0])
+    return (
+        w.op("Cast", s[0], to=w.code(s.dtype()))
+        if s.in_dtype() != s.dtype()
+        else w.op("Identity", s[0])
+    )
 
 
 @writes("amp_multicast")
@@ -100,7 +104,11 @@ def square(w: Writer, s: Step, x: Name) -> Name:
 
 @formula("trunc", "fix")
 def trunc(w: Writer, s: Step, x: Name) -> Name:
-    return _signed(w, x, w.op("Floor", w.op("Abs", x))) if s.dtype().kind == "f" else w.op("Identity", x)
+    return (
+        _signed(w, x, w.op("Floor", w.op("Abs", x)))
+        if s.dtype().kind == "f"
+        else w.op("Identity", x)
+    )
 
 
 @formula("round")
@@ -130,7 +138,9 @@ def around(w: Writer, s: Step, x: Name) -> Name:
     wide = dtype if dtype.kind == "f" else np.dtype(np.float64)
     factor = w.constant(10.0 ** abs(decimals), wide)
     there, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
-    return w.cast(w.op(back, w.op("Round", w.op(there, w.cast(x, dtype, wide), factor)), factor), wide, dtype)
+    return w.cast(
+        w.op(back, w.op("Round", w.op(there, w.cast(x, dtype, wide), factor)), factor), wide, dtype
+    )
 
 
 @formula("log2")
@@ -242,7 +252,11 @@ def logical_not(w: Writer, s: Step) -> Name:
 def bitwise_not(w: Writer, s: Step) -> Name:
     if s.dtype().kind == "b":
         return w.op("Not", s[0])
-    return w.op("Sub", w.op("Neg", s[0]), _number(w, s, 1)) if s.dtype().kind == "i" else w.op("BitwiseNot", s[0])
+    return (
+        w.op("Sub", w.op("Neg", s[0]), _number(w, s, 1))
+        if s.dtype().kind == "i"
+        else w.op("BitwiseNot", s[0])
+    )
 
 
 @writes(*both("clip"))
@@ -285,7 +299,9 @@ def _bits(kind: str) -> Pair:
         if dtype.kind == "b":
             return w.op(kind, a, b)
         if w.opset < 18:
-            raise s.refused("ONNX knows bits of integers from opset 18 on: export_model(..., opset_version=18)")
+            raise s.refused(
+                "ONNX knows bits of integers from opset 18 on: export_model(..., opset_version=18)"
+            )
         return w.op(f"Bitwise{kind}", a, b)
 
     return write
@@ -415,7 +431,12 @@ for _table, _question in ((_TWO, False), (_QUESTIONS, True)):
             for _numbered, _left in zip(ROWS[_row].scalars or (), (False, True), strict=False):
                 if _numbered is not None and _numbered.name not in TABLE:
                     writes(_numbered.name)(_beside_number(_pair, _question, _left))
-for _short, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("div", "true_divide")):
+for _short, _name in (
+    ("add", "add"),
+    ("sub", "subtract"),
+    ("mul", "multiply"),
+    ("div", "true_divide"),
+):
     writes(f"elemwise_{_short}")(_of_arrays(_TWO[_name], False))
 
 
@@ -478,7 +499,11 @@ def gelu(w: Writer, s: Step, x: Name) -> Name:
 def gelu_tanh(w: Writer, s: Step, x: Name) -> Name:
     cubed = w.op("Mul", w.op("Mul", x, w.op("Mul", x, x)), _number(w, s, 0.044715))
     inner = w.op("Mul", w.op("Add", x, cubed), _number(w, s, math.sqrt(2 / math.pi)))
-    return w.op("Mul", w.op("Mul", x, _number(w, s, 0.5)), w.op("Add", w.op("Tanh", inner), _number(w, s, 1)))
+    return w.op(
+        "Mul",
+        w.op("Mul", x, _number(w, s, 0.5)),
+        w.op("Add", w.op("Tanh", inner), _number(w, s, 1)),
+    )
 
 
 @writes("leaky_relu", "_rrelu")
@@ -542,7 +567,10 @@ def softmax(w: Writer, s: Step) -> Name:
     if not (s.params["use_length"] and s.has("length")):
         return w.op("Softmax", x, axis=s.params["axis"])
     axis = s.axis(s.params["axis"])
-    steps = w.reshape(w.counting(w.length(s.node.inputs[0], axis)), [1] * axis + [-1] + [1] * (s.ndim() - axis - 1))
+    steps = w.reshape(
+        w.counting(w.length(s.node.inputs[0], axis)),
+        [1] * axis + [-1] + [1] * (s.ndim() - axis - 1),
+    )
     lengths = w.cast(s.array("length"), s.in_dtype(s.node.names.index("length")), np.int64)
     return _masked(w, s, x, w.op("Less", steps, w.unsqueeze(lengths, axis)))
 
@@ -574,7 +602,9 @@ def masked_log_softmax(w: Writer, s: Step) -> Name:
 def softmax_activation(w: Writer, s: Step) -> Name:
     if s.params["mode"] == "channel":
         return w.op("Softmax", s[0], axis=1)
-    return w.op("Reshape", w.op("Softmax", w.op("Flatten", s[0], axis=1), axis=1), w.op("Shape", s[0]))
+    return w.op(
+        "Reshape", w.op("Softmax", w.op("Flatten", s[0], axis=1), axis=1), w.op("Shape", s[0])
+    )
 
 
 @writes("softmax_output")
@@ -584,7 +614,9 @@ def softmax_output(w: Writer, s: Step) -> Name:
         return w.op("Softmax", s[0], axis=1)
     if s.params["preserve_shape"]:
         return w.op("Softmax", s[0], axis=-1)
-    return w.op("Reshape", w.op("Softmax", w.op("Flatten", s[0], axis=1), axis=1), w.op("Shape", s[0]))
+    return w.op(
+        "Reshape", w.op("Softmax", w.op("Flatten", s[0], axis=1), axis=1), w.op("Shape", s[0])
+    )
 
 
 @writes("LogisticRegressionOutput")

@@ -96,12 +96,19 @@ def export_model(
     writer = graph.write(opset, shapes, kinds, marks)
     if verbose:
         for node in writer.nodes:
-            logging.info("%s %s: %s -> %s", node.op_type, node.name, list(node.input), list(node.output))
+            logging.info(
+                "%s %s: %s -> %s", node.op_type, node.name, list(node.input), list(node.output)
+            )
     model = model_of(writer, graph, shown)
     if run_shape_inference:
         model = onnx.shape_inference.infer_shapes(model)
     path = os.fspath(onnx_file_path)
-    _save(onnx, model, path, large_model or sum(a.nbytes for a in writer.initializers.values()) > _LARGEST)
+    _save(
+        onnx,
+        model,
+        path,
+        large_model or sum(a.nbytes for a in writer.initializers.values()) > _LARGEST,
+    )
     return onnx_file_path
 
 
@@ -128,27 +135,39 @@ def _network(sym: Any, params: Any) -> tuple[Any, dict[str, np.ndarray]]:
         )
     names = set(sym.list_inputs())
     plain = {k.removeprefix("arg:").removeprefix("aux:"): v for k, v in (params or {}).items()}
-    return sym, {k: np.asarray(v.asnumpy() if hasattr(v, "asnumpy") else v) for k, v in plain.items() if k in names}
+    return sym, {
+        k: np.asarray(v.asnumpy() if hasattr(v, "asnumpy") else v)
+        for k, v in plain.items()
+        if k in names
+    }
 
 
 def _inputs(graph: Graph, in_shapes: Any, in_types: Any, dynamic: bool, dynamic_shapes: Any) -> Any:
     """Shapes, dtypes, which axes change, and the shapes that the file shows."""
     names = [n.name for n in graph.inputs]
     if in_shapes is None:
-        raise errors.MXNetValueError(f"in_shapes: a shape is needed for each of {', '.join(names) or 'no inputs'}")
+        raise errors.MXNetValueError(
+            f"in_shapes: a shape is needed for each of {', '.join(names) or 'no inputs'}"
+        )
     shapes = [tuple(s) if isinstance(s, (list, tuple)) else (int(s),) for s in in_shapes]
     if len(shapes) == len(names) + len(graph.labels):
-        shapes = shapes[: len(names)]  # with shapes of labels, which are no inputs of a network that predicts
+        shapes = shapes[
+            : len(names)
+        ]  # with shapes of labels, which are no inputs of a network that predicts
     kinds = list(in_types) if isinstance(in_types, (list, tuple)) else [in_types] * len(shapes)
     if len(shapes) != len(names):
-        missing = f"the network's inputs are {', '.join(names)}; what params does not have is an input"
+        missing = (
+            f"the network's inputs are {', '.join(names)}; what params does not have is an input"
+        )
         raise errors.MXNetValueError(f"{len(shapes)} shapes for {len(names)} inputs: {missing}")
     if len(kinds) < len(shapes):
         raise errors.MXNetAssertionError(
             f"The lengths of in_types and in_shapes must equal: {len(kinds)} and {len(shapes)}"
         )
     if dynamic_shapes is not None and not dynamic:
-        raise errors.MXNetAssertionError("dynamic_input_shapes is specified. Please set dynamic=True")
+        raise errors.MXNetAssertionError(
+            "dynamic_input_shapes is specified. Please set dynamic=True"
+        )
     if not dynamic:
         return shapes, kinds[: len(shapes)], [[False] * len(s) for s in shapes], shapes
     if dynamic_shapes is None:
@@ -185,7 +204,10 @@ def model_of(w: Writer, graph: Graph, shown: Sequence[Any]) -> Any:
     results = []
     for name, entry in outputs.items():
         tried = w.tried[entry]
-        shape = [lengths.get(tried[d], f"{name}_axis{d}") if n is None else n for d, n in enumerate(w.shapes[entry])]
+        shape = [
+            lengths.get(tried[d], f"{name}_axis{d}") if n is None else n
+            for d, n in enumerate(w.shapes[entry])
+        ]
         results.append(helper.make_tensor_value_info(name, w.code(w.dtypes[entry]), shape))
     numbers = {name: np.asarray(a, order="C") for name, a in w.initializers.items() if name in used}
     tensors = [onnx.numpy_helper.from_array(a, name) for name, a in numbers.items()]
@@ -193,7 +215,11 @@ def model_of(w: Writer, graph: Graph, shown: Sequence[Any]) -> Any:
     opset = helper.make_opsetid("", w.opset)
     version = helper.find_min_ir_version_for([opset])
     return helper.make_model(
-        made, opset_imports=[opset], ir_version=version, producer_name="mxjax", producer_version=__version__
+        made,
+        opset_imports=[opset],
+        ir_version=version,
+        producer_name="mxjax",
+        producer_version=__version__,
     )
 
 
@@ -232,7 +258,9 @@ def _save(onnx: Any, model: Any, path: str, beside: bool) -> None:
         target = os.path.join(os.path.dirname(path), location)
         if os.path.exists(target):
             os.remove(target)  # onnx adds to what is there
-        onnx.save_model(model, path, save_as_external_data=True, all_tensors_to_one_file=True, location=location)
+        onnx.save_model(
+            model, path, save_as_external_data=True, all_tensors_to_one_file=True, location=location
+        )
         onnx.checker.check_model(path)
         return
     onnx.checker.check_model(model)

@@ -22,7 +22,11 @@ def _numbers(w: Writer, s: Step, k: int, have: Any = None) -> Name:
 def _fitted(w: Writer, s: Step, at: Name, axis: int, mode: str) -> Name:
     """Places within an axis of the first input, as the mode says."""
     known = s.shape()[axis]
-    n = w.squeeze(w.length(s.node.inputs[0], axis), 0) if known is None else w.constant(known, np.int64)
+    n = (
+        w.squeeze(w.length(s.node.inputs[0], axis), 0)
+        if known is None
+        else w.constant(known, np.int64)
+    )
     return _in_range(w, at, n, mode, known)
 
 
@@ -126,7 +130,11 @@ def index_copy(w: Writer, s: Step) -> Name:
 @writes("one_hot", "one_hot@nd")
 def one_hot(w: Writer, s: Step) -> Name:
     """By comparison: numbers out of range have no place, where ONNX counts negative ones from the end."""
-    hot = w.op("Equal", w.unsqueeze(_numbers(w, s, 0), s.ndim()), w.constant(np.arange(s.params["depth"]), np.int64))
+    hot = w.op(
+        "Equal",
+        w.unsqueeze(_numbers(w, s, 0), s.ndim()),
+        w.constant(np.arange(s.params["depth"]), np.int64),
+    )
     on, off = (w.constant(s.params[k], s.dtype()) for k in ("on_value", "off_value"))
     return w.op("Where", hot, on, off)
 
@@ -139,16 +147,24 @@ def where(w: Writer, s: Step) -> Name:
     pair = []
     for name in "xy":
         x = s.array(name)
-        pair.append(w.cast(x, s.in_dtype(s.node.names.index(name)), s.dtype()) if name in s.by_name else x)
+        pair.append(
+            w.cast(x, s.in_dtype(s.node.names.index(name)), s.dtype()) if name in s.by_name else x
+        )
     return w.op("Where", holds, *pair)
 
 
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-def sliced(w: Writer, x: Name, parts: Sequence[tuple[int, int | None, int | None, int | None]]) -> Name:
+def sliced(
+    w: Writer, x: Name, parts: Sequence[tuple[int, int | None, int | None, int | None]]
+) -> Name:
     """The part at slices (axis, start, stop, step)."""
-    kept = [p for p in parts if p[1:] not in ((None, None, None), (None, None, 1), (0, None, 1), (0, None, None))]
+    kept = [
+        p
+        for p in parts
+        if p[1:] not in ((None, None, None), (None, None, 1), (0, None, 1), (0, None, None))
+    ]
     if not kept:
         return w.op("Identity", x)
     axes, begin, end, step = [], [], [], []
@@ -170,7 +186,9 @@ def _listed(value: Any, n: int) -> list[Any]:
 @writes("slice_")
 def slice_(w: Writer, s: Step) -> Name:
     n = len(_listed(s.params["begin"], 0)) if s.params["begin"] is not None else 1
-    parts = zip(range(n), *(_listed(s.params[k], n) for k in ("begin", "end", "step")), strict=False)
+    parts = zip(
+        range(n), *(_listed(s.params[k], n) for k in ("begin", "end", "step")), strict=False
+    )
     return sliced(w, s[0], list(parts))
 
 
@@ -182,7 +200,11 @@ def slice_axis(w: Writer, s: Step) -> Name:
 @writes("slice_like")
 def slice_like(w: Writer, s: Step) -> Name:
     axes = s.params["axes"]
-    found = range(min(s.ndim(), s.ndim(1))) if axes in ((), None) else ([axes] if isinstance(axes, int) else axes)
+    found = (
+        range(min(s.ndim(), s.ndim(1)))
+        if axes in ((), None)
+        else ([axes] if isinstance(axes, int) else axes)
+    )
     pairs = [(a % s.ndim(), a % s.ndim(1)) for a in found]
     ends = w.joined([w.length(s.node.inputs[1], b) for _, b in pairs])
     return w.op("Slice", s[0], w.ints([0] * len(pairs)), ends, w.ints([a for a, _ in pairs]))
@@ -294,15 +316,22 @@ def basic_index_assign(w: Writer, s: Step) -> Name:
     shown = [a for a in range(len(sizes)) if a not in gone]
     value = w.squeeze(value, *range(max(s.ndim(1) - len(shown), 0)))
     if shown:
-        lengths = [w.length(s.node.inputs[0], a) if sizes[a] is None else w.ints(sizes[a]) for a in shown]
+        lengths = [
+            w.length(s.node.inputs[0], a) if sizes[a] is None else w.ints(sizes[a]) for a in shown
+        ]
         known = [sizes[a] for a in shown]
         value = w.op("Expand", value, w.joined(lengths) if None in known else w.ints(known))
     value = w.unsqueeze(value, *gone)
     return _put(w, s[0], value, windows, 0)
 
 
-def _put(w: Writer, x: Name, value: Name, windows: Sequence[tuple[int, int, int | None]], axis: int) -> Name:
-    while axis < len(windows) and (windows[axis][0], windows[axis][1]) in ((0, FAR), (0, windows[axis][2])):
+def _put(
+    w: Writer, x: Name, value: Name, windows: Sequence[tuple[int, int, int | None]], axis: int
+) -> Name:
+    while axis < len(windows) and (windows[axis][0], windows[axis][1]) in (
+        (0, FAR),
+        (0, windows[axis][2]),
+    ):
         axis += 1
     if axis == len(windows):
         return value
@@ -366,7 +395,9 @@ def sequence_reverse(w: Writer, s: Step) -> Name:
 # ---- order ---------------------------------------------------------------------------------------
 
 
-def _ordered(w: Writer, s: Step, axis: int | None, k: int | None, largest: bool) -> tuple[Name, Name, int]:
+def _ordered(
+    w: Writer, s: Step, axis: int | None, k: int | None, largest: bool
+) -> tuple[Name, Name, int]:
     """Values and places of the k first, and the axis."""
     x = s[0]
     if axis is None:
@@ -377,14 +408,18 @@ def _ordered(w: Writer, s: Step, axis: int | None, k: int | None, largest: bool)
         count = w.length(s.node.inputs[0], axis) if k is None else w.ints(k)
     dtype = s.in_dtype()
     ranked = dtype if dtype.kind == "f" or dtype in (np.int32, np.int64) else np.dtype(np.int32)
-    values, at = w.ops("TopK", [w.cast(x, dtype, ranked), count], 2, axis=axis, largest=int(largest), sorted=1)
+    values, at = w.ops(
+        "TopK", [w.cast(x, dtype, ranked), count], 2, axis=axis, largest=int(largest), sorted=1
+    )
     return w.cast(values, ranked, dtype), at, axis
 
 
 @writes("topk")
 def topk(w: Writer, s: Step) -> Any:
     p = s.params
-    values, at, axis = _ordered(w, s, p["axis"], p["k"] if p["k"] >= 1 else None, not p["is_ascend"])
+    values, at, axis = _ordered(
+        w, s, p["axis"], p["k"] if p["k"] >= 1 else None, not p["is_ascend"]
+    )
     if p["ret_typ"] == "mask":
         if p["axis"] is None:
             zeros = w.op("Mul", w.reshape(s[0], [-1]), w.constant(0, s.dtype()))

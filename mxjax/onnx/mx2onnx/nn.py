@@ -87,7 +87,10 @@ def deconvolution(w: Writer, s: Step) -> Name:
         if None in size:
             raise s.refused("target_shape, and the images' size changes")
         target = _each(p["target_shape"], n, 0)
-        total = [a * ((m or 0) - 1) + r - t for a, m, r, t in zip(stride, size, reach, target, strict=True)]
+        total = [
+            a * ((m or 0) - 1) + r - t
+            for a, m, r, t in zip(stride, size, reach, target, strict=True)
+        ]
         pad, more = [(t + 1) // 2 for t in total], [t % 2 for t in total]
     given = [_first(w, s, s[0], n), _first(w, s, s[1], n)]
     if s.has("bias") and not p["no_bias"]:
@@ -119,7 +122,9 @@ def pooling(w: Writer, s: Step) -> Name:
     if p["pooling_convention"] in ("full", "same"):
         if None in size:
             if p["pooling_convention"] == "same" or kind in ("avg", "sum"):
-                raise s.refused(f"pooling_convention={p['pooling_convention']!r}, and the images' size changes")
+                raise s.refused(
+                    f"pooling_convention={p['pooling_convention']!r}, and the images' size changes"
+                )
             ceil = 1
         else:
             shape = s.out_shape()
@@ -148,7 +153,11 @@ def _windows(
     pads = [*before, *after]
     if kind == "max":
         if wide:
-            low = float(np.finfo(s.dtype()).min) if s.dtype().kind == "f" else int(np.iinfo(s.dtype()).min)
+            low = (
+                float(np.finfo(s.dtype()).min)
+                if s.dtype().kind == "f"
+                else int(np.iinfo(s.dtype()).min)
+            )
             x, pads = _around(w, s, x, before, after, low), [0] * (2 * n)
         return w.op("MaxPool", x, pads=pads, ceil_mode=ceil or None, **options)
     if kind == "lp" and not wide:
@@ -167,7 +176,10 @@ def _windows(
     counts: Any = np.ones((1,) * n)
     for d in range(n):
         m, edge = size[d] or 0, pad[d] if counted else 0
-        starts = np.arange(((m + before[d] + after[d]) - kernel[d]) // stride[d] + 1) * stride[d] - before[d]
+        starts = (
+            np.arange(((m + before[d] + after[d]) - kernel[d]) // stride[d] + 1) * stride[d]
+            - before[d]
+        )
         inside = np.minimum(starts + kernel[d], m + edge) - np.maximum(starts, -edge)
         line = [1] * n
         line[d] = -1
@@ -220,7 +232,9 @@ def _means(size: int, parts: int) -> np.ndarray:
 @writes("bilinear_resize")
 def bilinear_resize(w: Writer, s: Step) -> Name:
     mode = "align_corners" if s.params["align_corners"] else "half_pixel"
-    return w.op("Resize", s[0], "", "", s.out_dims(), mode="linear", coordinate_transformation_mode=mode)
+    return w.op(
+        "Resize", s[0], "", "", s.out_dims(), mode="linear", coordinate_transformation_mode=mode
+    )
 
 
 @writes("up_sampling")
@@ -229,7 +243,13 @@ def up_sampling(w: Writer, s: Step) -> Name:
     if p["sample_type"] == "bilinear":
         size, pad = 2 * k - k % 2, -(-(k - 1) // 2)
         return w.op(
-            "ConvTranspose", s[0], s[1], kernel_shape=[size] * 2, strides=[k] * 2, pads=[pad] * 4, group=s.shape()[1]
+            "ConvTranspose",
+            s[0],
+            s[1],
+            kernel_shape=[size] * 2,
+            strides=[k] * 2,
+            pads=[pad] * 4,
+            group=s.shape()[1],
         )
     outs = []
     for at, x in enumerate(s.names):
@@ -274,15 +294,26 @@ def batch_norm(w: Writer, s: Step) -> Name:
         raise s.refused("axis=0")
     x = w.transpose(s[0], perm)
     if s.in_dtype(1) != s.dtype():
-        gamma, beta, mean, var = (w.cast(v, s.in_dtype(1), s.dtype()) for v in (gamma, beta, mean, var))
+        gamma, beta, mean, var = (
+            w.cast(v, s.in_dtype(1), s.dtype()) for v in (gamma, beta, mean, var)
+        )
     made = w.op(
-        "BatchNormalization", x, gamma, beta, mean, var, epsilon=float(p["eps"]), momentum=float(p.get("momentum", 0.9))
+        "BatchNormalization",
+        x,
+        gamma,
+        beta,
+        mean,
+        var,
+        epsilon=float(p["eps"]),
+        momentum=float(p.get("momentum", 0.9)),
     )
     made = w.transpose(made, [perm.index(d) for d in range(n)])
     return w.op("Relu", made) if s.op.name == "batch_norm_with_relu" else made
 
 
-def _standardised(w: Writer, s: Step, x: Name, axes: list[int], eps: float) -> tuple[Name, Name, Name]:
+def _standardised(
+    w: Writer, s: Step, x: Name, axes: list[int], eps: float
+) -> tuple[Name, Name, Name]:
     mean = w.reduce("ReduceMean", x, axes)
     centred = w.op("Sub", x, mean)
     var = w.reduce("ReduceMean", w.op("Mul", centred, centred), axes)
@@ -332,13 +363,22 @@ def l2_normalization(w: Writer, s: Step) -> Name:
     n = s.ndim()
     axes = {"instance": range(1, n), "channel": [1], "spatial": range(2, n)}[s.params["mode"]]
     square = w.reduce("ReduceSumSquare", s[0], list(axes))
-    return w.op("Div", s[0], w.op("Sqrt", w.op("Add", square, w.constant(s.params["eps"], s.dtype()))))
+    return w.op(
+        "Div", s[0], w.op("Sqrt", w.op("Add", square, w.constant(s.params["eps"], s.dtype())))
+    )
 
 
 @writes("lrn")
 def lrn(w: Writer, s: Step) -> Name:
     p = s.params
-    return w.op("LRN", s[0], alpha=float(p["alpha"]), beta=float(p["beta"]), bias=float(p["knorm"]), size=p["nsize"])
+    return w.op(
+        "LRN",
+        s[0],
+        alpha=float(p["alpha"]),
+        beta=float(p["beta"]),
+        bias=float(p["knorm"]),
+        size=p["nsize"],
+    )
 
 
 # ---- attention's products ------------------------------------------------------------------------
@@ -348,7 +388,10 @@ def _heads(w: Writer, s: Step, k: int, parts: int) -> list[Name]:
     """(T, N, heads * parts * d) as ``parts`` arrays (N * heads, T, d)."""
     width = (s.shape(k)[2] or 0) // (s.params["heads"] * parts)
     x = w.reshape(s[k], [0, -1, parts, width])
-    return [w.transpose(w.op("Gather", x, w.constant(i, np.int64), axis=2), [1, 0, 2]) for i in range(parts)]
+    return [
+        w.transpose(w.op("Gather", x, w.constant(i, np.int64), axis=2), [1, 0, 2])
+        for i in range(parts)
+    ]
 
 
 def _scores(w: Writer, s: Step, q: Name, k: Name, width: int) -> Name:
@@ -387,7 +430,9 @@ def encdec_valatt(w: Writer, s: Step) -> Name:
 def div_sqrt_dim(w: Writer, s: Step) -> Name:
     width = s.shape()[-1]
     if width is None:
-        root = w.op("Sqrt", w.op("Cast", w.length(s.node.inputs[0], s.ndim() - 1), to=w.code(s.dtype())))
+        root = w.op(
+            "Sqrt", w.op("Cast", w.length(s.node.inputs[0], s.ndim() - 1), to=w.code(s.dtype()))
+        )
     else:
         root = w.constant(math.sqrt(width), s.dtype())
     return w.op("Div", s[0], root)

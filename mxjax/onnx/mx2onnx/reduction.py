@@ -63,19 +63,27 @@ def nansum(w: Writer, s: Step) -> Name:
     x = w.cast(s[0], s.in_dtype(), s.dtype())
     if s.dtype().kind == "f":
         x = w.op("Where", w.op("IsNaN", x), w.constant(0 if total else 1, s.dtype()), x)
-    return _shaped(w, s, w.reduce("ReduceSum" if total else "ReduceProd", x, _axes(s), bool(s.params["keepdims"])))
+    return _shaped(
+        w,
+        s,
+        w.reduce("ReduceSum" if total else "ReduceProd", x, _axes(s), bool(s.params["keepdims"])),
+    )
 
 
 @writes("ptp")
 def ptp(w: Writer, s: Step) -> Name:
-    high, low = (w.reduce(k, s[0], _axes(s), bool(s.params["keepdims"])) for k in ("ReduceMax", "ReduceMin"))
+    high, low = (
+        w.reduce(k, s[0], _axes(s), bool(s.params["keepdims"])) for k in ("ReduceMax", "ReduceMin")
+    )
     return w.op("Sub", high, low)
 
 
 @writes("count_nonzero")
 def count_nonzero(w: Writer, s: Step) -> Name:
     x = w.cast(w.cast(s[0], s.in_dtype(), bool), bool, np.int64)
-    return w.cast(w.reduce("ReduceSum", x, _axes(s), bool(s.params["keepdims"])), np.int64, s.dtype())
+    return w.cast(
+        w.reduce("ReduceSum", x, _axes(s), bool(s.params["keepdims"])), np.int64, s.dtype()
+    )
 
 
 def _variance(w: Writer, s: Step) -> Name:
@@ -183,7 +191,9 @@ writes(*both("argmin"))(_position("ArgMin"))
 
 @writes("argmax_channel")
 def argmax_channel(w: Writer, s: Step) -> Name:
-    return w.cast(w.op("ArgMax", s[0], axis=1 if s.ndim() > 1 else 0, keepdims=0), np.int64, s.dtype())
+    return w.cast(
+        w.op("ArgMax", s[0], axis=1 if s.ndim() > 1 else 0, keepdims=0), np.int64, s.dtype()
+    )
 
 
 @writes("cumsum")
@@ -222,13 +232,17 @@ def matmul(w: Writer, s: Step) -> Name:
     return w.op("MatMul", *_pair(w, s))
 
 
-def _contracted(w: Writer, a: Name, b: Name, n: int, m: int, left: list[int], right: list[int]) -> Name:
+def _contracted(
+    w: Writer, a: Name, b: Name, n: int, m: int, left: list[int], right: list[int]
+) -> Name:
     """The sum over pairs of axes, as an einsum."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     one, other = list(letters[:n]), list(letters[n : n + m])
     for i, j in zip(left, right, strict=True):
         other[j] = one[i]
-    out = [c for k, c in enumerate(one) if k not in left] + [c for k, c in enumerate(other) if k not in right]
+    out = [c for k, c in enumerate(one) if k not in left] + [
+        c for k, c in enumerate(other) if k not in right
+    ]
     return w.op("Einsum", a, b, equation=f"{''.join(one)},{''.join(other)}->{''.join(out)}")
 
 
@@ -249,7 +263,9 @@ def dot_nd(w: Writer, s: Step) -> Name:
     left = 0 if s.params["transpose_a"] else n - 1
     right = m - 1 if s.params["transpose_b"] else 0
     if n == 1 and m == 1:
-        return w.reshape(w.op("MatMul", a, b), [1]) if s.out_shape() == (1,) else w.op("MatMul", a, b)
+        return (
+            w.reshape(w.op("MatMul", a, b), [1]) if s.out_shape() == (1,) else w.op("MatMul", a, b)
+        )
     if n == 2 and m == 2:
         a = w.transpose(a, [1, 0]) if left == 0 else a
         b = w.transpose(b, [1, 0]) if right == 1 else b

@@ -22,7 +22,12 @@ def _gates(x: np.ndarray, mode: str) -> np.ndarray:
 
 @writes("rnn")
 def rnn(w: Writer, s: Step) -> Any:
-    p, mode, hidden, layers = s.params, s.params["mode"], s.params["state_size"], s.params["num_layers"]
+    p, mode, hidden, layers = (
+        s.params,
+        s.params["mode"],
+        s.params["state_size"],
+        s.params["num_layers"],
+    )
     if p["projection_size"]:
         raise s.refused("ONNX's LSTM has no projection")
     if p["lstm_state_clip_min"] is not None:
@@ -44,7 +49,10 @@ def rnn(w: Writer, s: Step) -> Any:
         lengths = w.cast(s[k], s.in_dtype(k), np.int32)
     starts = {name: _start(w, s, name) for name in ("state", "state_cell") if s.has(name)}
     x, lasts = s[0], []
-    options: dict[str, Any] = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"}
+    options: dict[str, Any] = {
+        "hidden_size": hidden,
+        "direction": "bidirectional" if directions == 2 else "forward",
+    }
     if mode == "gru":
         options["linear_before_reset"] = 1
     if mode == "rnn_relu":
@@ -57,10 +65,19 @@ def rnn(w: Writer, s: Step) -> Any:
             w.constant(np.stack([_gates(weights[2 * k], mode) for k in at]), dtype),
             w.constant(np.stack([_gates(weights[2 * k + 1], mode) for k in at]), dtype),
             w.constant(
-                np.stack([np.concatenate([_gates(b, mode) for b in biases[2 * k : 2 * k + 2]]) for k in at]), dtype
+                np.stack(
+                    [
+                        np.concatenate([_gates(b, mode) for b in biases[2 * k : 2 * k + 2]])
+                        for k in at
+                    ]
+                ),
+                dtype,
             ),
             lengths,
-            *[_layer(w, s, starts.get(name), layer, layers, directions) for name in ("state", "state_cell")],
+            *[
+                _layer(w, s, starts.get(name), layer, layers, directions)
+                for name in ("state", "state_cell")
+            ],
         ]
         outs = w.ops(_KINDS[mode], given, 3 if mode == "lstm" else 2, **options)
         # (T, directions, N, hidden) as (T, N, directions * hidden).
@@ -68,7 +85,13 @@ def rnn(w: Writer, s: Step) -> Any:
         lasts.append(outs[1:])
     if not p["state_outputs"]:
         return x
-    return [x, *[w.op("Concat", *each, axis=0) if layers > 1 else each[0] for each in zip(*lasts, strict=True)]]
+    return [
+        x,
+        *[
+            w.op("Concat", *each, axis=0) if layers > 1 else each[0]
+            for each in zip(*lasts, strict=True)
+        ],
+    ]
 
 
 def _start(w: Writer, s: Step, name: str) -> Name | None:
@@ -79,7 +102,11 @@ def _start(w: Writer, s: Step, name: str) -> Name | None:
     x, shape = s.array(name), w.shape(s.by_name[name])
     batch = s.shape()[1]
     if shape[1] == 1 and batch != 1:  # one state for all samples
-        x = w.op("Expand", x, w.joined([w.ints(shape[0] or 1), w.length(s.node.inputs[0], 1), w.ints(shape[2] or 1)]))
+        x = w.op(
+            "Expand",
+            x,
+            w.joined([w.ints(shape[0] or 1), w.length(s.node.inputs[0], 1), w.ints(shape[2] or 1)]),
+        )
     return x
 
 

@@ -36,11 +36,14 @@ def reshaped(w: Writer, s: Step, x: Name) -> Name:
         return w.reshape(x, [-1 if n is None else n for n in shape])
     given = s.shape()
     same = len(given) >= len(shape) and all(
-        given[k] is None and w.tried[s.node.inputs[0]][k] == w.tried[s.node, 0][k] for k in open_[:-1]
+        given[k] is None and w.tried[s.node.inputs[0]][k] == w.tried[s.node, 0][k]
+        for k in open_[:-1]
     )
     if same and 0 not in shape:  # ONNX's 0 copies the length in the same place
         last = open_[-1]
-        return w.reshape(x, [-1 if k == last else 0 if n is None else n for k, n in enumerate(shape)])
+        return w.reshape(
+            x, [-1 if k == last else 0 if n is None else n for k, n in enumerate(shape)]
+        )
     return w.op("Reshape", x, s.out_dims())
 
 
@@ -192,7 +195,11 @@ def repeat(w: Writer, s: Step) -> Name:
         if length is None:
             raise s.refused("repeats for each element, of an axis whose length changes")
         return w.op("Gather", x, w.ints(np.repeat(np.arange(length), repeats).tolist()), axis=axis)
-    wide = w.op("Tile", w.unsqueeze(x, axis + 1), w.ints([1] * (axis + 1) + [repeats] + [1] * (n - axis - 1)))
+    wide = w.op(
+        "Tile",
+        w.unsqueeze(x, axis + 1),
+        w.ints([1] * (axis + 1) + [repeats] + [1] * (n - axis - 1)),
+    )
     return reshaped(w, s, wide)
 
 
@@ -220,7 +227,9 @@ def stack(w: Writer, s: Step) -> Name:
 
 @writes("vstack", "hstack", "dstack", "column_stack")
 def stacks(w: Writer, s: Step) -> Name:
-    least, axis = {"vstack": (2, 0), "hstack": (1, 1), "dstack": (3, 2), "column_stack": (2, 1)}[s.op.name]
+    least, axis = {"vstack": (2, 0), "hstack": (1, 1), "dstack": (3, 2), "column_stack": (2, 1)}[
+        s.op.name
+    ]
     parts = []
     for k, x in enumerate(_alike(w, s)):
         n = s.ndim(k)
@@ -240,7 +249,14 @@ def _at_least(w: Writer, x: Name, have: int, want: int) -> Name:
     """NumPy's `atleast_1d` to `atleast_3d`."""
     if have >= want:
         return w.op("Identity", x)
-    new = {(0, 1): [0], (0, 2): [0, 1], (1, 2): [0], (0, 3): [0, 1, 2], (1, 3): [0, 2], (2, 3): [2]}[have, want]
+    new = {
+        (0, 1): [0],
+        (0, 2): [0, 1],
+        (1, 2): [0],
+        (0, 3): [0, 1, 2],
+        (1, 3): [0, 2],
+        (2, 3): [2],
+    }[have, want]
     return w.unsqueeze(x, *new)
 
 
@@ -305,7 +321,11 @@ def crop(w: Writer, s: Step) -> Name:
     size, given = s.out_shape()[2:], s.shape()[2:]
     if None in size or None in given:
         raise s.refused("the images' size changes")
-    at = [(n - m) // 2 for n, m in zip(given, size, strict=True)] if s.params["center_crop"] else s.params["offset"]  # type: ignore[operator]
+    at = (
+        [(n - m) // 2 for n, m in zip(given, size, strict=True)]
+        if s.params["center_crop"]
+        else s.params["offset"]
+    )  # type: ignore[operator]
     ends = [a + n for a, n in zip(at, size, strict=True)]  # type: ignore[operator]
     return w.op("Slice", s[0], w.ints(at), w.ints(ends), w.ints([2, 3]))
 
@@ -341,10 +361,16 @@ def diag(w: Writer, s: Step) -> Name:
         n = (shape[0] or 0) + abs(k)
         place = np.diag(np.arange(1, (shape[0] or 0) + 1), k)
         assert place.shape == (n, n)
-        full = w.op("Gather", w.op("Pad", s[0], w.ints([1, 0]), w.constant(0, s.dtype())), w.constant(place, np.int64))
+        full = w.op(
+            "Gather",
+            w.op("Pad", s[0], w.ints([1, 0]), w.constant(0, s.dtype())),
+            w.constant(place, np.int64),
+        )
         return full
     usual = (-2, -1) if s.op.name.startswith("l") else (0, 1)  # of linalg's
-    a, b = (s.params.get(key, d) % len(shape) for key, d in zip(("axis1", "axis2"), usual, strict=True))
+    a, b = (
+        s.params.get(key, d) % len(shape) for key, d in zip(("axis1", "axis2"), usual, strict=True)
+    )
     n, m = shape[a], shape[b]
     if n is None or m is None:
         raise s.refused("the matrix's size changes")

@@ -38,12 +38,18 @@ class Graph:
         nodes = walk(self.entries)
         labels = _labels(nodes)
         self.params = params
-        self.inputs = [n for n in nodes if n.is_variable and n.name not in params and n not in labels]
+        self.inputs = [
+            n for n in nodes if n.is_variable and n.name not in params and n not in labels
+        ]
         self.nodes = [n for n in nodes if n not in labels]
         self.labels = labels
 
     def write(
-        self, opset: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any], open_axes: Sequence[Sequence[bool]]
+        self,
+        opset: int,
+        shapes: Sequence[Sequence[int]],
+        dtypes: Sequence[Any],
+        open_axes: Sequence[Sequence[bool]],
     ) -> Writer:
         """The ONNX graph for inputs of these shapes, whose axes marked in ``open_axes`` may have other lengths."""
         w = Writer(opset)
@@ -65,7 +71,9 @@ class Graph:
             name = w.names[entry]
             if entry[0].is_variable:  # a result that is an input
                 name = w.fresh(f"{name}_output")
-                w.nodes.append(w.onnx.helper.make_node("Identity", [w.names[entry]], [name], name=name))
+                w.nodes.append(
+                    w.onnx.helper.make_node("Identity", [w.names[entry]], [name], name=name)
+                )
             w.outputs.append((name, entry))
         return w
 
@@ -95,7 +103,9 @@ class Graph:
                 w.know(entry, shape, other, found.types.get(entry) or kinds.get(node))
 
     @staticmethod
-    def _tried(nodes: Sequence[Node], params: Any, plain: Mapping[str, Any], marks: Any, kinds: Any) -> infer.Inference:
+    def _tried(
+        nodes: Sequence[Node], params: Any, plain: Mapping[str, Any], marks: Any, kinds: Any
+    ) -> infer.Inference:
         """The same shapes for other lengths of the axes that change, as different as the operators let them be."""
         why: Exception | None = None
         for tie in (lambda name, d, n: (name, d), lambda name, d, n: (d, n), lambda name, d, n: n):
@@ -105,7 +115,9 @@ class Graph:
                 made = []
                 for d, n in enumerate(shape):
                     key = tie(name, d, n)
-                    made.append(lengths.setdefault(key, _prime(len(lengths))) if marks[name][d] else n)
+                    made.append(
+                        lengths.setdefault(key, _prime(len(lengths))) if marks[name][d] else n
+                    )
                 given[name] = tuple(made)
             try:
                 return infer.Inference(nodes, {**params, **given}, dict(kinds))
@@ -125,10 +137,14 @@ class Graph:
         for node in nodes:
             if node.is_variable:
                 continue
-            used = {k for n in nodes for m, k in n.inputs if m is node} | {k for n, k in entries if n is node}
+            used = {k for n in nodes for m, k in n.inputs if m is node} | {
+                k for n, k in entries if n is node
+            }
             for k in range(node.count()):
                 if k in used or k == 0:
-                    found[node, k] = w.fresh(node.name if k == 0 and node.count() == 1 else f"{node.name}{k}")
+                    found[node, k] = w.fresh(
+                        node.name if k == 0 and node.count() == 1 else f"{node.name}{k}"
+                    )
         return found
 
     def translate(self, w: Writer, node: Node, results: Mapping[Entry, Name]) -> None:
@@ -168,7 +184,11 @@ class Graph:
             last.output[list(last.output).index(name)] = final
             last.name = final
         else:
-            w.nodes.append(w.onnx.helper.make_node("Identity", [name], [final], name=w.fresh(f"{final}_Identity")))
+            w.nodes.append(
+                w.onnx.helper.make_node(
+                    "Identity", [name], [final], name=w.fresh(f"{final}_Identity")
+                )
+            )
 
 
 def untranslated(node: Node) -> errors.MXNetNotImplementedError:
@@ -206,11 +226,16 @@ class _Folded:
     def __call__(self, entry: Entry) -> np.ndarray | None:
         variables = [n for n in walk([entry]) if n.is_variable]
         calls = [n for n in walk([entry]) if not n.is_variable]
-        if any(n.name not in self._graph.params for n in variables) or any(n.op is None or n.op.keyed for n in calls):
+        if any(n.name not in self._graph.params for n in variables) or any(
+            n.op is None or n.op.keyed for n in calls
+        ):
             return None
         if any(infer.is_open(n) or None in self._writer.shapes[n, 0] for n in calls):
             return None
         if np.prod(self._writer.tried[entry]) > _LARGEST_FOLDED and not variables:
             return None
-        feed = {n: array(self._graph.params[n.name], dtype=self._graph.params[n.name].dtype) for n in variables}
+        feed = {
+            n: array(self._graph.params[n.name], dtype=self._graph.params[n.name].dtype)
+            for n in variables
+        }
         return np.asarray(run([entry], feed)[0].asnumpy())

@@ -170,7 +170,9 @@ class Writer:
         """Write a node with one result, and give that."""
         return self.ops(kind, inputs, 1, domain, **attrs)[0]
 
-    def ops(self, kind: str, inputs: Sequence[Name], count: int, domain: str = "", **attrs: Any) -> list[Name]:
+    def ops(
+        self, kind: str, inputs: Sequence[Name], count: int, domain: str = "", **attrs: Any
+    ) -> list[Name]:
         """Write a node with several results."""
         stem = self.fresh(f"{self.stem}_{kind}" if self.stem else kind)
         outs = [stem if count == 1 else self.fresh(f"{stem}_{k}") for k in range(count)]
@@ -178,7 +180,9 @@ class Writer:
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
-        self.nodes.append(self.onnx.helper.make_node(kind, given, outs, name=stem, domain=domain, **kept))
+        self.nodes.append(
+            self.onnx.helper.make_node(kind, given, outs, name=stem, domain=domain, **kept)
+        )
         return outs
 
     def cast(self, x: Name, have: Any, want: Any) -> Name:
@@ -195,9 +199,13 @@ class Writer:
     def know(self, entry: Entry, full: Any, tried: Any, dtype: Any) -> None:
         """Note a result's shape, the one for the lengths tried out, and its dtype."""
         if full is None or tried is None or None in full or None in tried:
-            raise errors.MXNetValueError(f"the shape of {entry[0].name!r} does not follow from those of the inputs")
+            raise errors.MXNetValueError(
+                f"the shape of {entry[0].name!r} does not follow from those of the inputs"
+            )
         self.full[entry], self.tried[entry] = tuple(full), tuple(tried)
-        self.shapes[entry] = tuple([m if m == n else None for m, n in zip(full, tried, strict=True)])
+        self.shapes[entry] = tuple(
+            [m if m == n else None for m, n in zip(full, tried, strict=True)]
+        )
         self.dtypes[entry] = np.dtype(dtype or "float32")
 
     def shape(self, entry: Entry) -> tuple[int | None, ...]:
@@ -245,7 +253,12 @@ class Writer:
 
     def _same_length(self, tried: int, sources: Sequence[Entry]) -> Name:
         """A length that for the lengths tried out was this, from the lengths of what comes in."""
-        open_ = [(e, d) for e in (*sources, *self.inputs) for d, n in enumerate(self.shapes[e]) if n is None]
+        open_ = [
+            (e, d)
+            for e in (*sources, *self.inputs)
+            for d, n in enumerate(self.shapes[e])
+            if n is None
+        ]
         for e, d in open_:
             if self.tried[e][d] == tried:
                 return self.length(e, d)
@@ -287,7 +300,9 @@ class Writer:
         return self.op("Squeeze", x, self.ints(axes)) if axes else x
 
     def transpose(self, x: Name, perm: Sequence[int]) -> Name:
-        return x if list(perm) == list(range(len(perm))) else self.op("Transpose", x, perm=list(perm))
+        return (
+            x if list(perm) == list(range(len(perm))) else self.op("Transpose", x, perm=list(perm))
+        )
 
     def slice(self, x: Name, axis: int, start: int | Name, stop: int | Name, step: int = 1) -> Name:
         """Elements along one axis; the ends are numbers, or vectors of one."""
@@ -312,4 +327,15 @@ def shown(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v!r}" for k, v in options.items())
 
 
-__all__ = ["FAR", "OLDEST", "TABLE", "USUAL", "Name", "Step", "Translation", "Writer", "shown", "writes"]
+__all__ = [
+    "FAR",
+    "OLDEST",
+    "TABLE",
+    "USUAL",
+    "Name",
+    "Step",
+    "Translation",
+    "Writer",
+    "shown",
+    "writes",
+]

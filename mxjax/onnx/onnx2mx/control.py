@@ -22,7 +22,9 @@ def _entries(symbols: Sequence[Any]) -> list[Entry]:
     return [s._entries[0] for s in symbols]
 
 
-def loop_over(body: Any, data: Sequence[Entry], states: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+def loop_over(
+    body: Any, data: Sequence[Entry], states: Sequence[Entry]
+) -> tuple[list[Entry], list[Entry]]:
     """`foreach` on entries: ``body(slices, states)`` gives (outputs, states), all of them lists of entries."""
 
     def step(xs: Any, now: Any) -> Any:
@@ -46,17 +48,30 @@ def scan(r: Reader, s: Step) -> list[Value]:
 
     axes, backwards = option("scan_input_axes", count), option("scan_input_directions", count)
     # Loops go over the first axis, forwards.
-    data = [s.make("moveaxis", x, source=k, destination=0) if k else x for x, k in zip(data, axes, strict=True)]
-    data = [s.make("flip", x, axis=0) if back else x for x, back in zip(data, backwards, strict=True)]
+    data = [
+        s.make("moveaxis", x, source=k, destination=0) if k else x
+        for x, k in zip(data, axes, strict=True)
+    ]
+    data = [
+        s.make("flip", x, axis=0) if back else x for x, back in zip(data, backwards, strict=True)
+    ]
 
     def step(xs: list[Entry], now: list[Entry]) -> tuple[list[Entry], list[Entry]]:
         made = r.inside(body, [*now, *xs])
         return made[len(now) :], made[: len(now)]
 
     outs, ends = loop_over(step, data, states)
-    backwards, axes = option("scan_output_directions", outs_count), option("scan_output_axes", outs_count)
-    outs = [s.make("flip", x, axis=0) if back else x for x, back in zip(outs, backwards, strict=True)]
-    outs = [s.make("moveaxis", x, source=0, destination=k) if k else x for x, k in zip(outs, axes, strict=True)]
+    backwards, axes = (
+        option("scan_output_directions", outs_count),
+        option("scan_output_axes", outs_count),
+    )
+    outs = [
+        s.make("flip", x, axis=0) if back else x for x, back in zip(outs, backwards, strict=True)
+    ]
+    outs = [
+        s.make("moveaxis", x, source=0, destination=k) if k else x
+        for x, k in zip(outs, axes, strict=True)
+    ]
     return [*ends, *outs]
 
 
@@ -64,7 +79,9 @@ def scan(r: Reader, s: Step) -> list[Value]:
 def loop(r: Reader, s: Step) -> list[Value]:
     body = s.attrs["body"]
     if not s.has(0):
-        raise s.refused("MXNet's while_loop needs a number of steps that it takes at most, and this has none")
+        raise s.refused(
+            "MXNet's while_loop needs a number of steps that it takes at most, and this has none"
+        )
     limit = int(s.numbers(0, "how many steps it takes at most").reshape(()))
     if limit < 1 or limit >= 1 << 31:
         raise s.refused(f"it takes at most {limit} steps")
@@ -130,7 +147,9 @@ def _same_as_before(body: Any, going: str, given: str) -> bool:
     while going in made and made[going].op_type == "Identity":
         going = made[going].input[0]
     if going in made and made[going].op_type == "Constant":
-        return any(a.name == "value" and any(a.t.int32_data or a.t.raw_data) for a in made[going].attribute)
+        return any(
+            a.name == "value" and any(a.t.int32_data or a.t.raw_data) for a in made[going].attribute
+        )
     return going == given
 
 

@@ -60,7 +60,9 @@ def _scalar(s: Step, row: str, a: Any, b: Any) -> Entry:
     pair = ROWS[row].scalars
     assert pair is not None
     right, left = pair
-    return s.make(right.name, a, scalar=b) if isinstance(a, tuple) else s.make(left.name, b, scalar=a)
+    return (
+        s.make(right.name, a, scalar=b) if isinstance(a, tuple) else s.make(left.name, b, scalar=a)
+    )
 
 
 def _two(row: str) -> Callable[[Reader, Step], Value]:
@@ -95,7 +97,9 @@ def divide(r: Reader, s: Step) -> Value:
     if dtype is None or dtype.kind == "f":
         return _scalar(s, "true_divide", *_pair(s))
     # Whole numbers are cut off, as in C.
-    made = s.make("true_divide", s.make("cast", s[0], dtype="float64"), s.make("cast", s[1], dtype="float64"))
+    made = s.make(
+        "true_divide", s.make("cast", s[0], dtype="float64"), s.make("cast", s[1], dtype="float64")
+    )
     return s.make("cast", s.make("trunc", made), dtype=dtype.name)
 
 
@@ -195,7 +199,9 @@ def selu(r: Reader, s: Step) -> Value:
 def celu(r: Reader, s: Step) -> Value:
     alpha = s.get("alpha", 1.0)
     inner = s.make("multiply_scalar", s[0], scalar=1 / alpha)
-    return s.make("multiply_scalar", s.make("leaky_relu", inner, act_type="elu", slope=1.0), scalar=alpha)
+    return s.make(
+        "multiply_scalar", s.make("leaky_relu", inner, act_type="elu", slope=1.0), scalar=alpha
+    )
 
 
 @reads("PRelu")
@@ -203,7 +209,9 @@ def prelu(r: Reader, s: Step) -> Value:
     """Slopes broadcast as in NumPy: by a choice, since a row's go along the channels, as those of old opsets."""
     if r.opset < 9 and s.shape(1) is not None and s.ndim(1) == 1:
         return s.make("leaky_relu", s[0], s[1], act_type="prelu")
-    return s.make("where", s.make("greater_scalar", s[0], scalar=0), s[0], s.make("multiply", s[0], s[1]))
+    return s.make(
+        "where", s.make("greater_scalar", s[0], scalar=0), s[0], s.make("multiply", s[0], s[1])
+    )
 
 
 @reads("ThresholdedRelu")
@@ -240,7 +248,11 @@ def hard_swish(r: Reader, s: Step) -> Value:
 
 @reads("Gelu")
 def gelu(r: Reader, s: Step) -> Value:
-    return s.make("leaky_relu", s[0], act_type="gelu_tanh" if s.get("approximate", "none") == "tanh" else "gelu")
+    return s.make(
+        "leaky_relu",
+        s[0],
+        act_type="gelu_tanh" if s.get("approximate", "none") == "tanh" else "gelu",
+    )
 
 
 @reads("Swish")
@@ -364,14 +376,22 @@ def gemm(r: Reader, s: Step) -> Value:
     x = s.make("transpose", s[0]) if s.get("transA", 0) else s[0]
     weight = s.value(1)
     bias = s.value(2) if s.has(2) else None
-    dense = isinstance(weight, np.ndarray) and (bias is None or isinstance(bias, np.ndarray) and bias.ndim == 1)
+    dense = isinstance(weight, np.ndarray) and (
+        bias is None or isinstance(bias, np.ndarray) and bias.ndim == 1
+    )
     if dense and alpha == 1 and beta == 1:
         assert isinstance(weight, np.ndarray)
         hidden = weight.shape[0] if s.get("transB", 0) else weight.shape[1]
         if bias is None or bias.shape == (hidden,):  # type: ignore[union-attr]
-            w = s[1] if s.get("transB", 0) else s.parameter("weight", np.ascontiguousarray(weight.T))
+            w = (
+                s[1]
+                if s.get("transB", 0)
+                else s.parameter("weight", np.ascontiguousarray(weight.T))
+            )
             given = [x, w] if bias is None else [x, w, s[2]]
-            return s.make("fully_connected", *given, num_hidden=hidden, no_bias=bias is None, flatten=False)
+            return s.make(
+                "fully_connected", *given, num_hidden=hidden, no_bias=bias is None, flatten=False
+            )
     y = s.make("transpose", s[1]) if s.get("transB", 0) else s[1]
     made = s.make("matmul", x, y)
     if alpha != 1:
@@ -395,10 +415,18 @@ def random(r: Reader, s: Step) -> Value:
     dtype = r.np_dtype(s.get("dtype", 1)).name
     if s.kind == "RandomUniform":
         return s.make(
-            "_random_uniform", low=s.get("low", 0.0), high=s.get("high", 1.0), shape=tuple(s.get("shape")), dtype=dtype
+            "_random_uniform",
+            low=s.get("low", 0.0),
+            high=s.get("high", 1.0),
+            shape=tuple(s.get("shape")),
+            dtype=dtype,
         )
     return s.make(
-        "_random_normal", loc=s.get("mean", 0.0), scale=s.get("scale", 1.0), shape=tuple(s.get("shape")), dtype=dtype
+        "_random_normal",
+        loc=s.get("mean", 0.0),
+        scale=s.get("scale", 1.0),
+        shape=tuple(s.get("shape")),
+        dtype=dtype,
     )
 
 

@@ -37,7 +37,9 @@ class GraphProto:
         self.arg_dict: dict[str, Any] = {}
         self.aux_dict: dict[str, Any] = {}
 
-    def from_onnx(self, graph: Any, opset_version: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    def from_onnx(
+        self, graph: Any, opset_version: int
+    ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """The symbol of a graph, its arguments and its auxiliary states.
 
         Raises:
@@ -49,16 +51,22 @@ class GraphProto:
         with errors.parsing("an ONNX graph"):
             return self._read(onnx, graph, opset_version)
 
-    def _read(self, onnx: Any, graph: Any, opset_version: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    def _read(
+        self, onnx: Any, graph: Any, opset_version: int
+    ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         self.opset_version = opset_version
         self.model_metadata = self.get_graph_metadata(graph)
         reader = Reader(onnx, opset_version)
         self.reader = reader
         numbers = {t.name: np.asarray(onnx.numpy_helper.to_array(t)) for t in graph.initializer}
-        shown = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset_version)])
+        shown = onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", opset_version)]
+        )
         try:
             shown = inferred(onnx, shown, data_prop=_may_propagate(onnx, graph, numbers))
-        except Exception:  # of a graph that ONNX does not understand; what needs no shapes is read all the same
+        except (
+            Exception
+        ):  # of a graph that ONNX does not understand; what needs no shapes is read all the same
             pass
         reader.learn([*shown.graph.value_info, *graph.input, *graph.output])
         reader.values.update(numbers)
@@ -71,7 +79,11 @@ class GraphProto:
         made = symbol.Symbol(entries)
         states = {n.name for n in states_of(walk(entries))}
         used = set(made.list_inputs())
-        params = {k: array(v, dtype=v.dtype).as_nd_ndarray() for k, v in reader.params.items() if k in used}
+        params = {
+            k: array(v, dtype=v.dtype).as_nd_ndarray()
+            for k, v in reader.params.items()
+            if k in used
+        }
         self.arg_dict = {k: v for k, v in params.items() if k not in states}
         self.aux_dict = {k: v for k, v in params.items() if k in states}
         return made, self.arg_dict, self.aux_dict
@@ -85,7 +97,9 @@ class GraphProto:
 
         return {
             "input_tensor_data": [
-                (i.name, shape(i), i.type.tensor_type.elem_type) for i in graph.input if i.name not in params
+                (i.name, shape(i), i.type.tensor_type.elem_type)
+                for i in graph.input
+                if i.name not in params
             ],
             "output_tensor_data": [(o.name, shape(o)) for o in graph.output],
         }
@@ -104,7 +118,9 @@ class GraphProto:
         return block
 
 
-_LONGEST = 1 << 16  # numbers of a shape that ONNX's inference may follow: each takes it hundreds of bytes
+_LONGEST = (
+    1 << 16
+)  # numbers of a shape that ONNX's inference may follow: each takes it hundreds of bytes
 
 
 def _may_propagate(onnx: Any, graph: Any, numbers: Mapping[str, np.ndarray]) -> bool:
@@ -143,7 +159,9 @@ def loaded(model_file: Any) -> tuple[Any, int]:
         path = os.fspath(model_file)
         raw = atomic.read_whole(path)
         with errors.parsing(path):
-            form = onnx.serialization.registry.get_format_from_file_extension(os.path.splitext(path)[1])
+            form = onnx.serialization.registry.get_format_from_file_extension(
+                os.path.splitext(path)[1]
+            )
             model = onnx.load_model_from_string(raw, format=form or "protobuf")
             onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(path))
     versions = [i.version for i in model.opset_import if i.domain in ("", "ai.onnx")]

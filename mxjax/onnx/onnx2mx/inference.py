@@ -11,7 +11,9 @@ from typing import Any
 
 __all__ = ["inferred"]
 
-_HIDDEN = "mxjax.not.inferred"  # a domain of which ONNX knows no operators: their results have no shapes
+_HIDDEN = (
+    "mxjax.not.inferred"  # a domain of which ONNX knows no operators: their results have no shapes
+)
 _SMALL = 64  # numbers of a constant that inference may want to see
 
 
@@ -20,7 +22,11 @@ def inferred(onnx: Any, model: Any, data_prop: bool = False) -> Any:
 
     Raises what ONNX raises of a model that it does not understand.
     """
-    if not any(node.op_type == "Slice" for graph in (model.graph, *_inside(model.graph)) for node in graph.node):
+    if not any(
+        node.op_type == "Slice"
+        for graph in (model.graph, *_inside(model.graph))
+        for node in graph.node
+    ):
         return onnx.shape_inference.infer_shapes(model, data_prop=data_prop)
     shown = _light(onnx, model)
     for graph in (shown.graph, *_inside(shown.graph)):
@@ -41,7 +47,11 @@ def inferred(onnx: Any, model: Any, data_prop: bool = False) -> Any:
         for k, node in enumerate(shown.graph.node):
             looks_around = bool(behind) and any(a.HasField("g") or a.graphs for a in node.attribute)
             of_hidden = looks_around or any(name in behind for name in node.input)
-            if k in hidden and not of_hidden and not _is_negative(infos.get(node.input[0] if node.input else "")):
+            if (
+                k in hidden
+                and not of_hidden
+                and not _is_negative(infos.get(node.input[0] if node.input else ""))
+            ):
                 now.append(k)
             if of_hidden or k in hidden:
                 behind.update(node.output)
@@ -74,7 +84,9 @@ def _light(onnx: Any, model: Any) -> Any:
     kept = [t for t in graph.initializer if _count(t) <= _SMALL]
     named = {info.name for info in graph.input}
     graph.input.extend(
-        onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in large if t.name not in named
+        onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+        for t in large
+        if t.name not in named
     )
     kept = [onnx.TensorProto.FromString(t.SerializeToString()) for t in kept]
     del graph.initializer[:]

@@ -44,7 +44,9 @@ def _window(s: Step, n: int) -> tuple[list[int], list[int], list[int], list[int]
     return kernel, strides, dilations, before, after
 
 
-def _around(s: Step, x: Entry, before: Sequence[int], after: Sequence[int], number: float = 0.0) -> Entry:
+def _around(
+    s: Step, x: Entry, before: Sequence[int], after: Sequence[int], number: float = 0.0
+) -> Entry:
     pairs = ((0, 0), (0, 0), *zip(before, after, strict=True))
     return s.make("pad", x, pad_width=tuple(pairs), mode="constant", constant_values=number)
 
@@ -82,7 +84,9 @@ def conv_transpose(r: Reader, s: Step) -> Value:
     )  # fmt: skip
     if uneven:
         begin = (None, None, *before)
-        made = s.make("slice_", made, begin=begin, end=(None, None, *[-a if a else None for a in after]))
+        made = s.make(
+            "slice_", made, begin=begin, end=(None, None, *[-a if a else None for a in after])
+        )
     return made
 
 
@@ -112,11 +116,15 @@ def pool(r: Reader, s: Step) -> Value:
     if kind != "avg":
         number = float(np.finfo(np.float32).min) if kind == "max" else 0.0
         return s.make("pooling", _around(s, x, before, after, number), pad=(0,) * n, **how)
-    made = s.make("pooling", _around(s, x, before, after), pad=(0,) * n, count_include_pad=True, **how)
+    made = s.make(
+        "pooling", _around(s, x, before, after), pad=(0,) * n, count_include_pad=True, **how
+    )
     if counted:
         return made
     ones = _around(s, s.make("ones_like", x), before, after)
-    return s.make("true_divide", made, s.make("pooling", ones, pad=(0,) * n, count_include_pad=True, **how))
+    return s.make(
+        "true_divide", made, s.make("pooling", ones, pad=(0,) * n, count_include_pad=True, **how)
+    )
 
 
 def _of_sizes(s: Step, x: Any) -> tuple[Any, int]:
@@ -139,7 +147,9 @@ def global_pool(r: Reader, s: Step) -> Value:
 @reads("MaxRoiPool")
 def roi_pool(r: Reader, s: Step) -> Value:
     size = tuple(s.ints("pooled_shape") or ())
-    return s.make("roi_pooling", s[0], s[1], pooled_size=size, spatial_scale=s.get("spatial_scale", 1.0))
+    return s.make(
+        "roi_pooling", s[0], s[1], pooled_size=size, spatial_scale=s.get("spatial_scale", 1.0)
+    )
 
 
 @reads("RoiAlign")
@@ -167,7 +177,8 @@ def batch_norm(r: Reader, s: Step) -> Value:
     # The statistics are of this layer alone, whatever other layers read the same numbers.
     if len({e for e in given[1:]}) < 4:
         given[1:] = [
-            s.parameter(("gamma", "beta", "moving_mean", "moving_var")[k - 1], s.numbers(k)) for k in range(1, 5)
+            s.parameter(("gamma", "beta", "moving_mean", "moving_var")[k - 1], s.numbers(k))
+            for k in range(1, 5)
         ]
     return s.make(
         "batch_norm@nd", *given, eps=s.get("epsilon", 1e-5), momentum=s.get("momentum", 0.9), fix_gamma=False
@@ -200,20 +211,30 @@ def group_norm(r: Reader, s: Step) -> Value:
     if r.opset < 21:  # whose scale has a number for each group
         if shape is None or shape[1] is None:
             raise s.refused("the number of channels is not known")
-        scale, bias = (s.make("repeat", x, repeats=(shape[1] or 0) // groups, axis=0) for x in (scale, bias))
+        scale, bias = (
+            s.make("repeat", x, repeats=(shape[1] or 0) // groups, axis=0) for x in (scale, bias)
+        )
     return s.make("group_norm", s[0], scale, bias, num_groups=groups, eps=s.get("epsilon", 1e-5))
 
 
 @reads("LRN")
 def lrn(r: Reader, s: Step) -> Value:
     return s.make(
-        "lrn", s[0], alpha=s.get("alpha", 1e-4), beta=s.get("beta", 0.75), knorm=s.get("bias", 1.0), nsize=s.get("size")
+        "lrn",
+        s[0],
+        alpha=s.get("alpha", 1e-4),
+        beta=s.get("beta", 0.75),
+        knorm=s.get("bias", 1.0),
+        nsize=s.get("size"),
     )
 
 
 @reads("GridSample")
 def grid_sample(r: Reader, s: Step) -> Value:
-    if s.get("mode", "linear") not in ("linear", "bilinear") or s.get("padding_mode", "zeros") != "zeros":
+    if (
+        s.get("mode", "linear") not in ("linear", "bilinear")
+        or s.get("padding_mode", "zeros") != "zeros"
+    ):
         raise s.refused("other modes than linear, with zeros around")
     if not s.get("align_corners", 0):
         raise s.refused("align_corners=0")
@@ -231,7 +252,11 @@ def resize(r: Reader, s: Step) -> Value:
         scales = s.attrs.get("scales") or (s.numbers(1).tolist() if s.has(1) else None)
         usual = "asymmetric"
     else:
-        scales = s.numbers(2, "the scales").tolist() if s.has(2) and s.numbers(2, "the scales").size else None
+        scales = (
+            s.numbers(2, "the scales").tolist()
+            if s.has(2) and s.numbers(2, "the scales").size
+            else None
+        )
         if s.has(3):
             sizes = _sizes(s)
         usual = "half_pixel" if r.opset >= 11 else "asymmetric"
@@ -252,14 +277,22 @@ def resize(r: Reader, s: Step) -> Value:
         for d, k in enumerate(factors):
             x = s.make("repeat", x, repeats=k, axis=2 + d) if k != 1 else x
         return x if x != s[0] else s.make("copy", x)
-    if mode not in ("linear", "bilinear") or how not in ("align_corners", "half_pixel", "pytorch_half_pixel"):
+    if mode not in ("linear", "bilinear") or how not in (
+        "align_corners",
+        "half_pixel",
+        "pytorch_half_pixel",
+    ):
         raise s.refused(f"mode={mode!r}, coordinate_transformation_mode={how!r}")
     align = how == "align_corners"
     if sizes is not None:
         return s.make("bilinear_resize", s[0], height=sizes[2], width=sizes[3], align_corners=align)
     assert scales is not None
     return s.make(
-        "bilinear_resize", s[0], scale_height=float(scales[2]), scale_width=float(scales[3]), align_corners=align
+        "bilinear_resize",
+        s[0],
+        scale_height=float(scales[2]),
+        scale_width=float(scales[3]),
+        align_corners=align,
     )
 
 
@@ -288,7 +321,13 @@ def recurrent(r: Reader, s: Step) -> list[Value]:
     way = s.get("direction", "forward")
     directions = 2 if way == "bidirectional" else 1
     acts = [a.decode() if isinstance(a, bytes) else a for a in s.attrs.get("activations", [])]
-    mode = s.kind.lower() if s.kind != "RNN" else "rnn_relu" if acts and set(acts) == {"Relu"} else "rnn_tanh"
+    mode = (
+        s.kind.lower()
+        if s.kind != "RNN"
+        else "rnn_relu"
+        if acts and set(acts) == {"Relu"}
+        else "rnn_tanh"
+    )
     usual = {
         "lstm": ["Sigmoid", "Tanh", "Tanh"],
         "gru": ["Sigmoid", "Tanh"],
@@ -301,10 +340,16 @@ def recurrent(r: Reader, s: Step) -> list[Value]:
         raise s.refused("clip, input_forget and peepholes")
     weight, recurrent = s.numbers(1, "the weights"), s.numbers(2, "the weights")
     room(s.wish, directions, hidden)
-    bias = s.numbers(3, "the biases") if s.has(3) else np.zeros((directions, 2 * GATES[mode] * hidden), weight.dtype)
+    bias = (
+        s.numbers(3, "the biases")
+        if s.has(3)
+        else np.zeros((directions, 2 * GATES[mode] * hidden), weight.dtype)
+    )
     if mode == "gru" and not s.get("linear_before_reset", 0):
         return _gru(s, weight, recurrent, bias, way)
-    pieces = [_gates(v[d], mode).reshape(-1) for d in range(directions) for v in (weight, recurrent)]
+    pieces = [
+        _gates(v[d], mode).reshape(-1) for d in range(directions) for v in (weight, recurrent)
+    ]
     pieces += [_gates(b, mode) for d in range(directions) for b in np.split(bias[d], 2)]
     parameters = s.parameter("parameters", np.concatenate(pieces))
     last = bool(s.get("layout", 0))
@@ -328,7 +373,9 @@ def recurrent(r: Reader, s: Step) -> list[Value]:
     return [y, *ends]
 
 
-def _gru(s: Step, weight: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, way: str) -> list[Value]:
+def _gru(
+    s: Step, weight: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, way: str
+) -> list[Value]:
     """A GRU that resets before the product, which MXNet's does after it: a loop."""
     if s.has(4):
         raise s.refused("linear_before_reset=0 with lengths of the sequences")
@@ -339,7 +386,9 @@ def _gru(s: Step, weight: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, w
     for d in range(directions):
         back = way == "reverse" or d == 1
         if start is not None:
-            first = s.make("squeeze", s.make("slice_axis", start, axis=0, begin=d, end=d + 1), axis=0)
+            first = s.make(
+                "squeeze", s.make("slice_axis", start, axis=0, begin=d, end=d + 1), axis=0
+            )
         else:  # as many samples as the data
             zero = s.make("multiply", s.make("slice_axis", x, axis=0, begin=0, end=1), 0.0)
             wide = s.parameter(f"zero{d}", np.zeros((weight.shape[2], hidden), weight.dtype))
@@ -350,7 +399,10 @@ def _gru(s: Step, weight: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, w
         ends.append(end)
     y, end = s.make("stack", *ys, axis=1), s.make("stack", *ends, axis=0)
     if last:
-        return [s.make("transpose", y, axes=(2, 0, 1, 3)), s.make("swapaxes", end, axis1=0, axis2=1)]
+        return [
+            s.make("transpose", y, axes=(2, 0, 1, 3)),
+            s.make("swapaxes", end, axis1=0, axis2=1),
+        ]
     return [y, end]
 
 

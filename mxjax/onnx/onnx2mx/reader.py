@@ -71,7 +71,9 @@ def room(what: str, *lengths: int) -> None:
     """
     count = math.prod(lengths)
     if count > _MOST:
-        raise errors.MXNetMemoryError(f"{what} asks for an array of {count} constants, {_MOST} are read")
+        raise errors.MXNetMemoryError(
+            f"{what} asks for an array of {count} constants, {_MOST} are read"
+        )
 
 
 class Step:
@@ -115,7 +117,9 @@ class Step:
         if isinstance(found, Lengths) and all(isinstance(n, int) for n in found.items):
             found = np.asarray(found.items[0] if found.scalar else found.items, np.int64)
         if not isinstance(found, np.ndarray):
-            raise self.refused(f"{what or f'its input {self.node.input[k]!r}'} is computed where the network runs")
+            raise self.refused(
+                f"{what or f'its input {self.node.input[k]!r}'} is computed where the network runs"
+            )
         return found
 
     def ints(self, name: str, k: int | None = None) -> list[int] | None:
@@ -144,23 +148,38 @@ class Step:
     def dtype(self, k: int = 0) -> np.dtype[Any] | None:
         return self.reader.dtype(self.node.input[k])
 
-    def make(self, row: str, *inputs: Entry | float | int | None, name: str = "", **params: Any) -> Entry:
+    def make(
+        self, row: str, *inputs: Entry | float | int | None, name: str = "", **params: Any
+    ) -> Entry:
         """A node of a row on these; the first of its results."""
         return self.several(row, inputs, name, **params)[0]
 
-    def several(self, row: str, inputs: Sequence[Any], name: str = "", **params: Any) -> list[Entry]:
+    def several(
+        self, row: str, inputs: Sequence[Any], name: str = "", **params: Any
+    ) -> list[Entry]:
         """A node of a row, all of its results."""
         op = ROWS[row]
         label = [f"arg{k}" for k in range(len(inputs))] if op.variadic else list(op.array_params)
         pairs = [(n, x) for n, x in zip(label, inputs, strict=False) if x is not None]
         arrays = {n: x for n, x in pairs if isinstance(x, tuple)}
         constants = {n: x for n, x in pairs if not isinstance(x, tuple)}
-        title = name or (self.title if not self._made else f"{self.title}_{row.partition('@')[0]}{self._made}")
+        title = name or (
+            self.title if not self._made else f"{self.title}_{row.partition('@')[0]}{self._made}"
+        )
         self._made += 1
         kept = {k: tuple(v) if isinstance(v, list) else v for k, v in params.items()}
         if op.variadic and "num_args" in op.attr_params:
             kept.setdefault("num_args", len(inputs))
-        node = Node(title, op, kept, {}, list(arrays.values()), list(arrays), constants, is_np=not row.endswith("@nd"))
+        node = Node(
+            title,
+            op,
+            kept,
+            {},
+            list(arrays.values()),
+            list(arrays),
+            constants,
+            is_np=not row.endswith("@nd"),
+        )
         return [(node, k) for k in range(node.count())]
 
     def parameter(self, wish: str, numbers: np.ndarray) -> Entry:
@@ -168,7 +187,9 @@ class Step:
         return self.reader.parameter(f"{self.title}_{wish}", numbers)
 
     def refused(self, why: str) -> errors.MXNetNotImplementedError:
-        return errors.MXNetNotImplementedError(f"the node {self.wish!r} ({self.kind}) cannot be read: {why}")
+        return errors.MXNetNotImplementedError(
+            f"the node {self.wish!r} ({self.kind}) cannot be read: {why}"
+        )
 
 
 class Reader:
@@ -235,19 +256,51 @@ class Reader:
             if isinstance(n, int):
                 parts.append(self.parameter(f"{name}_{k}", np.asarray([n], np.int64)))
                 continue
-            whole = Node(self.fresh(f"{name}_shape{k}"), ROWS["shape_array"], {}, {}, [n.entry], ["data"], is_np=True)
+            whole = Node(
+                self.fresh(f"{name}_shape{k}"),
+                ROWS["shape_array"],
+                {},
+                {},
+                [n.entry],
+                ["data"],
+                is_np=True,
+            )
             how = {"axis": 0, "begin": n.axis, "end": n.axis + 1}
             parts.append(
-                (Node(self.fresh(f"{name}_{k}"), ROWS["slice_axis"], how, {}, [(whole, 0)], ["data"], is_np=True), 0)
+                (
+                    Node(
+                        self.fresh(f"{name}_{k}"),
+                        ROWS["slice_axis"],
+                        how,
+                        {},
+                        [(whole, 0)],
+                        ["data"],
+                        is_np=True,
+                    ),
+                    0,
+                )
             )
         if len(parts) == 1:
             made = parts[0]
         else:
             names = [f"arg{k}" for k in range(len(parts))]
-            made = Node(self.fresh(name), ROWS["concatenate"], {"axis": 0}, {}, parts, names, is_np=True), 0
+            made = (
+                Node(
+                    self.fresh(name), ROWS["concatenate"], {"axis": 0}, {}, parts, names, is_np=True
+                ),
+                0,
+            )
         if lengths.scalar:
             made = (
-                Node(self.fresh(f"{name}_number"), ROWS["reshape"], {"newshape": ()}, {}, [made], ["a"], is_np=True),
+                Node(
+                    self.fresh(f"{name}_number"),
+                    ROWS["reshape"],
+                    {"newshape": ()},
+                    {},
+                    [made],
+                    ["a"],
+                    is_np=True,
+                ),
                 0,
             )
         return made
@@ -348,7 +401,6 @@ class Reader:
         except Exception:  # what the reference does not know is left to the table
             return None
 
-
     def _has_room(self, node: Any, graph: Any, given: dict[str, np.ndarray]) -> bool:
         """Whether what a node makes of constants is small; else it stays a node of the network."""
         size = sum(v.size for v in given.values())
@@ -356,7 +408,9 @@ class Reader:
             return True
         limit = max(_GROWS.get(node.op_type, _MOST), 16 * size)
         helper, to_tensor = self.onnx.helper, self.onnx.numpy_helper.from_array
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, self.opset)])
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid(node.domain, self.opset)]
+        )
         model.graph.initializer.extend([to_tensor(v, n) for n, v in given.items() if v.size <= 64])
         try:
             infos = inferred(self.onnx, model).graph.output
@@ -365,10 +419,17 @@ class Reader:
         for info in infos:
             kind = info.type.tensor_type
             lengths = [d.dim_value for d in kind.shape.dim]
-            if not kind.HasField("shape") or not all(d.HasField("dim_value") for d in kind.shape.dim):
+            if not kind.HasField("shape") or not all(
+                d.HasField("dim_value") for d in kind.shape.dim
+            ):
                 if node.op_type not in _GROWS:
                     continue
-                lengths = [int(n) for v in given.values() if v.size <= 64 and v.dtype.kind == "i" for n in v.flat]
+                lengths = [
+                    int(n)
+                    for v in given.values()
+                    if v.size <= 64 and v.dtype.kind == "i"
+                    for n in v.flat
+                ]
             if math.prod(max(abs(n), 1) for n in lengths) > limit:
                 return False
         return True

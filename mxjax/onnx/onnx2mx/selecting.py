@@ -13,7 +13,16 @@ from .reader import Reader, Step, Value, reads, room
 
 def _places(r: Reader, s: Step, x: Entry) -> Entry:
     """Where numbers are that are not zero: a row for each."""
-    return Node(r.fresh(f"{s.title}_places"), None, {}, {}, [x], ["data"], registry="_npx_nonzero", is_np=True), 0
+    return Node(
+        r.fresh(f"{s.title}_places"),
+        None,
+        {},
+        {},
+        [x],
+        ["data"],
+        registry="_npx_nonzero",
+        is_np=True,
+    ), 0
 
 
 @reads("NonZero")
@@ -31,14 +40,19 @@ def suppression(r: Reader, s: Step) -> Value:
         return s.numbers(k, what).reshape(-1)[0] if s.has(k) else default
 
     most = int(number(2, 0, "how many boxes of a class are taken"))
-    overlap, least = number(3, 0.0, "the overlap's threshold"), number(4, -np.inf, "the score's threshold")
+    overlap, least = (
+        number(3, 0.0, "the overlap's threshold"),
+        number(4, -np.inf, "the score's threshold"),
+    )
     if most < 1:
         raise s.refused("it takes no boxes: max_output_boxes_per_class is 0, its default")
     corners = s[0]
     if not s.get("center_point_box", 0):
         # Two corners, whichever they are: the smaller and the larger numbers of them.
         one, two = (s.make("slice_axis", corners, axis=-1, begin=b, end=b + 2) for b in (0, 2))
-        corners = s.make("concatenate", s.make("minimum", one, two), s.make("maximum", one, two), axis=-1)
+        corners = s.make(
+            "concatenate", s.make("minimum", one, two), s.make("maximum", one, two), axis=-1
+        )
     spread = s.make("expand_dims", corners, axis=1)
     spread = s.make("repeat", spread, repeats=classes, axis=1)
     scores = s.make("expand_dims", s[1], axis=-1)

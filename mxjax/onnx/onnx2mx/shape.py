@@ -94,7 +94,11 @@ def range_(r: Reader, s: Step) -> Value:
 
 
 def _of_lengths(s: Step, items: Sequence[Any]) -> Value:
-    return np.asarray(items, np.int64) if all(isinstance(n, int) for n in items) else Lengths(list(items))
+    return (
+        np.asarray(items, np.int64)
+        if all(isinstance(n, int) for n in items)
+        else Lengths(list(items))
+    )
 
 
 # ---- reshaping -------------------------------------------------------------------------------------------
@@ -121,7 +125,12 @@ def _shaped(s: Step, x: Entry, target: list[Any], zero: bool = False) -> Entry:
         for k, n in enumerate(target):
             if isinstance(n, Length) and n.entry == x and n.axis == k:
                 codes.append(0)
-            elif isinstance(n, Length) and given is not None and k < len(given) and _is_length(s, n, k):
+            elif (
+                isinstance(n, Length)
+                and given is not None
+                and k < len(given)
+                and _is_length(s, n, k)
+            ):
                 codes.append(0)
             else:
                 codes.append(n)
@@ -130,7 +139,11 @@ def _shaped(s: Step, x: Entry, target: list[Any], zero: bool = False) -> Entry:
             codes[open_[0]] = -1
         if not any(isinstance(n, Length) for n in codes):
             # The codes of mx.nd: 0 copies the length in the same place, -1 follows.
-            return s.make("reshape@nd", x, shape=tuple(codes)) if codes else s.make("reshape", x, newshape=())
+            return (
+                s.make("reshape@nd", x, shape=tuple(codes))
+                if codes
+                else s.make("reshape", x, newshape=())
+            )
         if codes.count(0) == 0:
             return _like_lengths(s, x, target)
         raise s.refused("several of the lengths of its shape are computed where the network runs")
@@ -141,10 +154,19 @@ def _shaped(s: Step, x: Entry, target: list[Any], zero: bool = False) -> Entry:
 
 def _is_length(s: Step, n: Length, axis: int) -> bool:
     """Whether a length is shown to be that of the first input's axis."""
-    names = {e: name for name, e in s.reader.values.items() if isinstance(e, tuple) and not isinstance(e, Lengths)}
+    names = {
+        e: name
+        for name, e in s.reader.values.items()
+        if isinstance(e, tuple) and not isinstance(e, Lengths)
+    }
     shown = s.reader._shown
     other, mine = shown.get(names.get(n.entry, "")), shown.get(s.node.input[0])
-    if other is None or mine is None or n.axis >= len(other.shape.dim) or axis >= len(mine.shape.dim):
+    if (
+        other is None
+        or mine is None
+        or n.axis >= len(other.shape.dim)
+        or axis >= len(mine.shape.dim)
+    ):
         return False
     a, b = other.shape.dim[n.axis], mine.shape.dim[axis]
     return bool(a.dim_param) and a.dim_param == b.dim_param
@@ -164,11 +186,15 @@ def _whole(s: Step, target: Sequence[Any]) -> Entry | None:
     if len(entries) != 1:
         return None
     (entry,) = entries
-    name = next((k for k, v in s.reader.values.items() if isinstance(v, tuple) and v == entry), None)
+    name = next(
+        (k for k, v in s.reader.values.items() if isinstance(v, tuple) and v == entry), None
+    )
     known = s.reader.shape(name) if name is not None else None
     if known is None or len(known) != len(target):
         return None
-    same = all(n.axis == d if isinstance(n, Length) else n == known[d] for d, n in enumerate(target))
+    same = all(
+        n.axis == d if isinstance(n, Length) else n == known[d] for d, n in enumerate(target)
+    )
     return entry if same else None
 
 
@@ -234,7 +260,9 @@ def _broadcast(s: Step, x: Entry, items: Sequence[Any]) -> Entry:
         # ONNX's Expand broadcasts both ways: a length 1 keeps the array's own.
         if math.prod(items) == 1:
             return (
-                s.make("broadcast_to@nd", x, shape=tuple(items)) if s.shape() == () else _padded_axes(s, x, len(items))
+                s.make("broadcast_to@nd", x, shape=tuple(items))
+                if s.shape() == ()
+                else _padded_axes(s, x, len(items))
             )
         known = s.shape() if x == s.reader.made(s.node.input[0]) else None
         if known is not None and None not in known:
@@ -256,7 +284,9 @@ def _broadcast(s: Step, x: Entry, items: Sequence[Any]) -> Entry:
             x = s.make("broadcast_arrays", x, line)
         elif length != 1:
             room(s.wish, length)
-            line = s.parameter(f"axis{d}", np.zeros([length if k == d else 1 for k in range(n)], np.float32))
+            line = s.parameter(
+                f"axis{d}", np.zeros([length if k == d else 1 for k in range(n)], np.float32)
+            )
             x = s.make("broadcast_arrays", x, line)
     return x
 
@@ -280,7 +310,9 @@ def tile(r: Reader, s: Step) -> Value:
 @reads("Concat")
 def concat(r: Reader, s: Step) -> Value:
     parts = [s.value(k) for k in range(len(s))]
-    if any(isinstance(p, Lengths) for p in parts) and all(isinstance(p, (Lengths, np.ndarray)) for p in parts):
+    if any(isinstance(p, Lengths) for p in parts) and all(
+        isinstance(p, (Lengths, np.ndarray)) for p in parts
+    ):
         return _of_lengths(s, [n for k in range(len(s)) for n in _items(s, k) or ()])
     return s.make("concatenate", *[s[k] for k in range(len(s))], axis=s.get("axis", 1))
 
@@ -343,7 +375,11 @@ def depth_to_space(r: Reader, s: Step) -> Value:
         raise s.refused("mode='CRD' of images whose size changes")
     _, c, h, w = (n or 0 for n in known)
     x = s.make("reshape", s[0], newshape=(-1, c // (b * b), b, b, h, w))
-    return s.make("reshape", s.make("transpose", x, axes=(0, 1, 4, 2, 5, 3)), newshape=(-1, c // (b * b), h * b, w * b))
+    return s.make(
+        "reshape",
+        s.make("transpose", x, axes=(0, 1, 4, 2, 5, 3)),
+        newshape=(-1, c // (b * b), h * b, w * b),
+    )
 
 
 @reads("SpaceToDepth")
@@ -359,7 +395,9 @@ _MOST_AXES = 32
 
 @reads("Slice")
 def slice_(r: Reader, s: Step) -> Value:
-    starts, ends = (s.ints(n) if n in s.attrs else _items(s, k) for k, n in ((1, "starts"), (2, "ends")))
+    starts, ends = (
+        s.ints(n) if n in s.attrs else _items(s, k) for k, n in ((1, "starts"), (2, "ends"))
+    )
     axes, steps = s.ints("axes", 3), s.ints("steps", 4)
     if starts is None or ends is None:
         raise s.refused("its places are computed where the network runs")
@@ -372,7 +410,9 @@ def slice_(r: Reader, s: Step) -> Value:
     x = s[0]
     n = max(a if a >= 0 else s.ndim() + a for a in axes) + 1
     if n > _MOST_AXES:
-        raise errors.FormatError(f"the node {s.wish!r} slices axis {n - 1}; arrays have {_MOST_AXES} axes at most")
+        raise errors.FormatError(
+            f"the node {s.wish!r} slices axis {n - 1}; arrays have {_MOST_AXES} axes at most"
+        )
     begin: list[Any] = [None] * n
     end: list[Any] = [None] * n
     by: list[Any] = [None] * n
@@ -411,7 +451,11 @@ def gather(r: Reader, s: Step) -> Value:
         found = [value.items[int(k)] for k in at.reshape(-1)]
         made = _of_lengths(s, found)
         if at.ndim == 0:
-            return np.asarray(found[0], np.int64) if isinstance(found[0], int) else Lengths(found, scalar=True)
+            return (
+                np.asarray(found[0], np.int64)
+                if isinstance(found[0], int)
+                else Lengths(found, scalar=True)
+            )
         return made
     if isinstance(at, np.ndarray) and at.ndim == 0:
         k = int(at)
@@ -471,10 +515,17 @@ def scatter_elements(r: Reader, s: Step) -> Value:
     n = s.ndim()
     at = s.make("cast", s[1], dtype="int64")
     coordinates = [
-        at if d == s.get("axis", 0) % n else s.make("squeeze", s.make("index_array", at, axes=(d,)), axis=-1)
+        at
+        if d == s.get("axis", 0) % n
+        else s.make("squeeze", s.make("index_array", at, axes=(d,)), axis=-1)
         for d in range(n)
     ]
-    return s.make("index_add" if how == "add" else "index_update", s[0], s.make("stack", *coordinates, axis=0), s[2])
+    return s.make(
+        "index_add" if how == "add" else "index_update",
+        s[0],
+        s.make("stack", *coordinates, axis=0),
+        s[2],
+    )
 
 
 @reads("OneHot")
@@ -534,4 +585,6 @@ def eye_like(r: Reader, s: Step) -> Value:
 
 @reads("ReverseSequence")
 def reverse_sequence(r: Reader, s: Step) -> Value:
-    return s.make("sequence_reverse", s[0], s[1], use_sequence_length=True, axis=s.get("time_axis", 0))
+    return s.make(
+        "sequence_reverse", s[0], s[1], use_sequence_length=True, axis=s.get("time_axis", 0)
+    )

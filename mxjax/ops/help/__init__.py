@@ -37,6 +37,7 @@ TYPES = {
     "any": "",
 }
 
+
 @functools.cache
 def words() -> dict[str, tuple[str, str]]:
     """The type and the words of every parameter: by name, and by ``row.name`` where a row has its own."""
@@ -79,7 +80,11 @@ _EXAMPLES = {"np": _by_kind(examples_np.EXAMPLES), "nd": _by_kind(examples_nd.EX
 def word(op: Op, name: str) -> tuple[str, str]:
     """The type and the words of a parameter of a row."""
     found = words()
-    return found.get(f"{op.name.partition('@')[0]}.{name}") or found.get(name) or ("any", "An attribute of the operator.")
+    return (
+        found.get(f"{op.name.partition('@')[0]}.{name}")
+        or found.get(name)
+        or ("any", "An attribute of the operator.")
+    )
 
 
 def about(op: Op) -> str:
@@ -97,8 +102,11 @@ def _gives(op: Op) -> str:
         return "a list of the new weights, in their shapes and dtypes."
     if op.keyed and "data" not in op.array_params:
         size = next((n for n in ("size", "shape") if n in op.attr_params), "size")
-        more = "``shape`` draws for each element of the parameters" if op.name.startswith("_sample") else (
-            f"of the shape ``{size}`` (left out: that of the parameters)")
+        more = (
+            "``shape`` draws for each element of the parameters"
+            if op.name.startswith("_sample")
+            else (f"of the shape ``{size}`` (left out: that of the parameters)")
+        )
         return f"{more}; in ``dtype``, or float32."
     return "of the input's shape and dtype."
 
@@ -118,8 +126,15 @@ def _notes(op: Op, front: str, name: str, method: bool) -> Iterable[str]:
         yield "Mixed precision (`mx.amp`) computes it in float32."
     if op.wide:
         yield f"Under `npx.set_np(dtype=True)` its dtype is {op.wide} by default."
-    others = [f"mx.{f}.{n}" for f, names in op.names.items() for n in names if (f, n) != (front, name)]
-    others += [f"x.{n}()" for names in op.methods.values() for n in names if not n.startswith("__") and not (method and n == name)]
+    others = [
+        f"mx.{f}.{n}" for f, names in op.names.items() for n in names if (f, n) != (front, name)
+    ]
+    others += [
+        f"x.{n}()"
+        for names in op.methods.values()
+        for n in names
+        if not n.startswith("__") and not (method and n == name)
+    ]
     if others:
         yield f"The same operator: {', '.join(dict.fromkeys(others))}."
     if op.internal is not None:
@@ -144,11 +159,17 @@ def arguments(op: Op, legacy: bool) -> list[tuple[str, Any, bool]]:
     optional = False
     for name in order:
         default = op.defaults.get(name, op.attr_defaults.get(name, ...))
-        if default is ... and (optional or name == "out") and (optional or name not in op.array_params):
+        if (
+            default is ...
+            and (optional or name == "out")
+            and (optional or name not in op.array_params)
+        ):
             default = None
         optional = optional or default is not ...
         made.append((name, default, False))
-    made += [(name, op.attr_defaults.get(name), True) for name in op.attr_params if name not in order]
+    made += [
+        (name, op.attr_defaults.get(name), True) for name in op.attr_params if name not in order
+    ]
     if not op.array_params or op.keyed:
         made.append(("device", None, True))
     if "out" not in order:
@@ -247,7 +268,10 @@ def text(op: Op, name: str, front: str, array: str, *, method: bool = False) -> 
     symbols = front.startswith("sym")
     given = arguments(op, _is_nd(front))
     if symbols:
-        given = [a for a in given if a[0] not in ("device", "out")] + [("name", None, True), ("attr", None, True)]
+        given = [a for a in given if a[0] not in ("device", "out")] + [
+            ("name", None, True),
+            ("attr", None, True),
+        ]
     for at, (parameter, default, _) in enumerate(given):
         if at == 0 and method:
             continue
@@ -257,11 +281,17 @@ def text(op: Op, name: str, front: str, array: str, *, method: bool = False) -> 
             shown = f"any number of {array}"
         elif parameter in op.array_names and kind != "arrays":
             shown = array if kind != "number" else f"{array} or float"
-        lines.append(f"  {parameter} ({shown}{'' if default is ... else _default(default, kind)}): {said}")
+        lines.append(
+            f"  {parameter} ({shown}{'' if default is ... else _default(default, kind)}): {said}"
+        )
     if lines[-1] == "Args:":
         lines[-1] = "Args: none beside the array itself."
     lines += ["", "Returns:", f"  {_result(op, array)}: {_gives(op)}"]
-    lines += ["", "Raises:", "  MXNetError: shapes, dtypes or attributes do not fit; it says what was expected and what came."]
+    lines += [
+        "",
+        "Raises:",
+        "  MXNetError: shapes, dtypes or attributes do not fit; it says what was expected and what came.",
+    ]
     notes = list(_notes(op, front, name, method))
     if notes:
         lines += ["", "Notes:", *[f"  {note}" for note in notes]]
@@ -297,7 +327,9 @@ def _example(op: Op, name: str, front: str, array: str, method: bool) -> list[st
     if method:
         if not given:
             return []
-        call = f"{given[0]}.{name}({', '.join([*given[1:], *([attributes] if attributes else [])])})"
+        call = (
+            f"{given[0]}.{name}({', '.join([*given[1:], *([attributes] if attributes else [])])})"
+        )
     else:
         call = f"{front}.{name}({', '.join([*given, *([attributes] if attributes else [])])})"
     if how in "VS":
@@ -319,8 +351,13 @@ def _of_the_other(op: Op, kind: str) -> list[str] | None:
         return None
     arrays, attributes, how, shown = found
     if how in "vV":
-        written = {"np": shown.replace(", dtype=float32)", ")"), "nd": f"{shown[:-1]}, dtype=float32)"}[kind]
-        shown = f"{shown[:-1]}, dtype=int64)" if shown == written else written  # NumPy does not write its own default
+        written = {
+            "np": shown.replace(", dtype=float32)", ")"),
+            "nd": f"{shown[:-1]}, dtype=float32)",
+        }[kind]
+        shown = (
+            f"{shown[:-1]}, dtype=int64)" if shown == written else written
+        )  # NumPy does not write its own default
     return [arrays.replace(f"{other}.", f"{kind}."), attributes, how, shown]
 
 
@@ -336,8 +373,11 @@ def _example_of_symbols(
         if not count:
             made.append(literal)
             continue
-        names = [f"x{i}" for i in range(count)] if literal[0] == "[" else [
-            f"x{at}" if op.variadic and at >= op.n_arrays - 1 else op.array_params[at]]
+        names = (
+            [f"x{i}" for i in range(count)]
+            if literal[0] == "["
+            else [f"x{at}" if op.variadic and at >= op.n_arrays - 1 else op.array_params[at]]
+        )
         inputs += names
         variables = [f"sym.var('{n}'){kind}" for n in names]
         made.append(f"[{', '.join(variables)}]" if literal[0] == "[" else variables[0])

@@ -46,7 +46,9 @@ def im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
         flat = map(jnp.asarray, flat)
     # As a constant they are no temporaries, which would wait from the forward to the backward pass.
     at = operator.add(*flat)[..., None]
-    pixels = lax.GatherDimensionNumbers(offset_dims=(0, 5), collapsed_slice_dims=(1,), start_index_map=(1,))
+    pixels = lax.GatherDimensionNumbers(
+        offset_dims=(0, 5), collapsed_slice_dims=(1,), start_index_map=(1,)
+    )
     image = materialize(x).reshape(n, h * w, c)
     return materialize(lax.gather(image, at, pixels, (n, 1, c), mode="promise_in_bounds"))
 

@@ -34,7 +34,13 @@ def rewrite(steps: Sequence[Step]) -> dict[Step, Found]:
         if len(step.avals) == 1:
             makers[step.first] = step
         name = _name(step)
-        match = _forward(makers, step) if name == "pick" else _backward(makers, step) if name == "_backward_log_softmax" else None
+        match = (
+            _forward(makers, step)
+            if name == "pick"
+            else _backward(makers, step)
+            if name == "_backward_log_softmax"
+            else None
+        )
         if match is not None:
             found[step] = match
     return found
@@ -46,7 +52,13 @@ def _name(step: Step | None) -> str:
 
 def _plain(step: Step | None, name: str, operands: int) -> dict[str, Any] | None:
     """The attributes of a call of the row of this name on arrays alone."""
-    if step is None or step.call is None or _name(step) != name or len(step.avals) != 1 or len(step.args) != operands:
+    if (
+        step is None
+        or step.call is None
+        or _name(step) != name
+        or len(step.avals) != 1
+        or len(step.args) != operands
+    ):
         return None
     call = step.call.forward or step.call
     if call.constants or call.varying or any(i >= SCALAR for i in step.args):
@@ -54,14 +66,24 @@ def _plain(step: Step | None, name: str, operands: int) -> dict[str, Any] | None
     return dict(call.attrs)
 
 
-def _axes(softmax: dict[str, Any] | None, pick: dict[str, Any] | None, ndim: int) -> dict[str, Any] | None:
+def _axes(
+    softmax: dict[str, Any] | None, pick: dict[str, Any] | None, ndim: int
+) -> dict[str, Any] | None:
     """The attributes of the whole, where both look along one axis and nothing is asked of the softmax besides."""
-    if softmax is None or pick is None or any(softmax.get(k) for k in ("temperature", "dtype", "use_length")):
+    if (
+        softmax is None
+        or pick is None
+        or any(softmax.get(k) for k in ("temperature", "dtype", "use_length"))
+    ):
         return None
     one, other = softmax.get("axis", -1), pick.get("axis", -1)
     if not ndim or type(one) is not int or type(other) is not int or one % ndim != other % ndim:
         return None
-    return {"axis": one % ndim, "mode": pick.get("mode", "clip"), "keepdims": bool(pick.get("keepdims", False))}
+    return {
+        "axis": one % ndim,
+        "mode": pick.get("mode", "clip"),
+        "keepdims": bool(pick.get("keepdims", False)),
+    }
 
 
 def _forward(makers: dict[int, Step], pick: Step) -> Found | None:
@@ -79,10 +101,17 @@ def _backward(makers: dict[int, Step], step: Step) -> Found | None:
     attrs = _plain(given, "_backward_pick", 3)
     inner = makers.get(given.args[0]) if given and attrs is not None else None
     # The gradient is that of the same call of log_softmax, and of the scores alone.
-    if given is None or inner is None or inner.args != step.args[:1] or inner.call is not step.call.forward:  # type: ignore[union-attr]
+    if (
+        given is None
+        or inner is None
+        or inner.args != step.args[:1]
+        or inner.call is not step.call.forward
+    ):  # type: ignore[union-attr]
         return None
     whole = _axes(softmax, attrs, len(inner.avals[0].shape))
-    return None if whole is None else (partial(_gradients, **whole), (step.args[0], *given.args[1:]))
+    return (
+        None if whole is None else (partial(_gradients, **whole), (step.args[0], *given.args[1:]))
+    )
 
 
 def _normal(x: Any, axis: int) -> tuple[Any, Any]:

@@ -49,7 +49,9 @@ def _log_gamma(a: Any, key: Any) -> Any:
     # What is smaller than 1 is drawn one larger, and taken back by a uniform number's power.
     u = jr.uniform(boost, a.shape, a.dtype)
     out = jnp.log(d) + log_v + jnp.where(small, jnp.log1p(-u) / a, 0)
-    return jnp.where(usable, out, jnp.where(a == 0, -jnp.inf, jnp.where(a > 0, jnp.inf, jnp.nan))).astype(a.dtype)
+    return jnp.where(
+        usable, out, jnp.where(a == 0, -jnp.inf, jnp.where(a > 0, jnp.inf, jnp.nan))
+    ).astype(a.dtype)
 
 
 @_log_gamma.defjvp

@@ -67,9 +67,13 @@ def shifted(x: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
 
     def read(i: int, j: int) -> jax.Array:
         i, j = i * dh, j * dw
-        return lax.slice(x, (0, i, j, 0), (n, i + (oh - 1) * sh + 1, j + (ow - 1) * sw + 1, c), (1, sh, sw, 1))
+        return lax.slice(
+            x, (0, i, j, 0), (n, i + (oh - 1) * sh + 1, j + (ow - 1) * sw + 1, c), (1, sh, sw, 1)
+        )
 
-    return reduce(lax.add, (_times(read(*at), taps, k) for k, at in enumerate(_places(shape)))).astype(dtype)
+    return reduce(
+        lax.add, (_times(read(*at), taps, k) for k, at in enumerate(_places(shape)))
+    ).astype(dtype)
 
 
 def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
@@ -84,7 +88,12 @@ def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
         moves = {i: i * dilate - phase - pad for i in range(shape.kernel[axis])}
         return {i: move // step for i, move in moves.items() if move % step == 0}
 
-    moves = [move for axis in range(2) for phase in range(shape.stride[axis]) for move in reached(axis, phase).values()]
+    moves = [
+        move
+        for axis in range(2)
+        for phase in range(shape.stride[axis])
+        for move in reached(axis, phase).values()
+    ]
     least, most = min(moves), max(moves)
     ends = [b - o - least for b, o in zip(blocks, shape.window.out, strict=True)]
     g = materialize(_padded(g, (most, most), (ends[0], ends[1])))
@@ -93,7 +102,11 @@ def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
     def part(phases: tuple[int, int]) -> jax.Array | None:
         terms = [
             _times(
-                lax.slice(g, (0, most - u, most - v, 0), (n, most - u + blocks[0], most - v + blocks[1], c)),
+                lax.slice(
+                    g,
+                    (0, most - u, most - v, 0),
+                    (n, most - u + blocks[0], most - v + blocks[1], c),
+                ),
                 taps,
                 i * shape.kernel[1] + j,
             )
@@ -111,7 +124,9 @@ def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
     for phases in product(range(sh), range(sw)):
         made = part(phases)
         if made is not None:
-            whole = lax.dynamic_update_slice(whole, made[:, :, None, :, None], (0, 0, phases[0], 0, phases[1], 0))
+            whole = lax.dynamic_update_slice(
+                whole, made[:, :, None, :, None], (0, 0, phases[0], 0, phases[1], 0)
+            )
     return whole.reshape(n, bh * sh, bw * sw, c)[:, : shape.size[0], : shape.size[1]].astype(dtype)
 
 
@@ -119,7 +134,12 @@ def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array
     """The weight's gradient, (channels, kernel's elements): a loop over rows, with a sum for each of the elements."""
     dtype = x.dtype
     x, g = _wide(x, g)
-    (oh, ow), (sh, sw), (dh, dw), (kh, _) = shape.window.out, shape.stride, shape.dilate, shape.kernel
+    (oh, ow), (sh, sw), (dh, dw), (kh, _) = (
+        shape.window.out,
+        shape.stride,
+        shape.dilate,
+        shape.kernel,
+    )
     c, places = x.shape[-1], _places(shape)
     one = ow * c * len(places) * x.dtype.itemsize
     rows = max((k for k in range(1, oh + 1) if oh % k == 0 and k * one <= SUM_BYTES), default=1)
@@ -141,14 +161,20 @@ def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array
     def turn(k: Any, sums: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         return tuple(map(lax.add, sums, products(k)))
 
-    sums = lax.fori_loop(0, len(x) * bands, turn, (jnp.zeros((rows, ow, c), x.dtype),) * len(places))
+    sums = lax.fori_loop(
+        0, len(x) * bands, turn, (jnp.zeros((rows, ow, c), x.dtype),) * len(places)
+    )
     return lax.concatenate(sums, 0).reshape(len(places), rows * ow, c).sum(1).T.astype(dtype)
 
 
 # ---- a few channels for each filter ------------------------------------------------------------
 def parts(groups: int, channels: int, filters: int, least: int = LEAST_BLOCK) -> int:
     """In how many convolutions, each with some of the groups."""
-    few = [n for n in range(1, MOST_BLOCKS + 1) if groups % n == 0 and min(channels, filters) >= n * least]
+    few = [
+        n
+        for n in range(1, MOST_BLOCKS + 1)
+        if groups % n == 0 and min(channels, filters) >= n * least
+    ]
     return max(few, default=1)
 
 

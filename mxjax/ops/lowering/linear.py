@@ -103,10 +103,14 @@ def bilinear_triple(
         prim.def_abstract_eval(partial(_abstract_product, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
         if quick is not None:
-            cpu_code.quick_rules[prim] = mlir.lower_fun(partial(_quickly, fn, quick), multiple_results=False)
+            cpu_code.quick_rules[prim] = mlir.lower_fun(
+                partial(_quickly, fn, quick), multiple_results=False
+            )
         outline.own.add(prim)
         ad.primitive_jvps[prim] = partial(_product_jvp, prim)
-        ad.primitive_transposes[prim] = partial(_product_transpose, rules[prim], thin if prim is v else None)
+        ad.primitive_transposes[prim] = partial(
+            _product_transpose, rules[prim], thin if prim is v else None
+        )
         batching.primitive_batchers[prim] = partial(_product_batch, prim, fn)
     return prims
 
@@ -128,7 +132,9 @@ def _product_jvp(prim: Primitive, primals: Any, tangents: Any, **params: Any) ->
     return out, parts[0] + parts[1] if len(parts) == 2 else parts[0]
 
 
-def _product_transpose(rules: Any, thin: Callable | None, ct: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+def _product_transpose(
+    rules: Any, thin: Callable | None, ct: Any, a: Any, b: Any, **params: Any
+) -> list[Any]:
     ct = ad.instantiate_zeros(ct)
     if ad.is_undefined_primal(a):
         prim, left, right = rules[0](None, b, ct)

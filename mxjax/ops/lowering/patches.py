@@ -13,7 +13,9 @@ from jax import lax
 from .product import of_bytes
 
 
-def patches(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int]) -> Any:
+def patches(
+    x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int]
+) -> Any:
     """The windows of (N, C, *space): (N, C, prod(kernel), *windows), as they are, whatever the dtype.
 
     As slices: a convolution with ones would round float32 on GPUs, and has no form for integers there.
@@ -22,7 +24,9 @@ def patches(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequen
     steps = list(zip(x.shape[2:], kernel, stride, dilate, strict=True))
     many = [(size - d * (k - 1) - 1) // s + 1 for size, k, s, d in steps]
     if any(m < 1 for m in many):
-        raise ValueError(f"kernel size exceeds input: {tuple(kernel)} dilated by {tuple(dilate)} on {tuple(x.shape[2:])}, with its padding")
+        raise ValueError(
+            f"kernel size exceeds input: {tuple(kernel)} dilated by {tuple(dilate)} on {tuple(x.shape[2:])}, with its padding"
+        )
     windows = []
     for place in product(*map(range, kernel)):
         start = [at * d for at, d in zip(place, dilate, strict=True)]
@@ -32,7 +36,13 @@ def patches(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequen
 
 
 def whole_convolution(
-    x: Any, w: Any, stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int], groups: int, platform: str
+    x: Any,
+    w: Any,
+    stride: Sequence[int],
+    dilate: Sequence[int],
+    pad: Sequence[int],
+    groups: int,
+    platform: str,
 ) -> Any:
     """The convolution of integers (N, C, *space) with (filters, C / groups, *kernel), exact, as int32.
 
@@ -43,7 +53,13 @@ def whole_convolution(
         x, w = x.astype("int32"), w.astype("int32")
     if platform == "cpu":
         return lax.conv_general_dilated(
-            x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate, feature_group_count=groups, preferred_element_type=jnp.int32
+            x,
+            w,
+            stride,
+            [(p, p) for p in pad],
+            rhs_dilation=dilate,
+            feature_group_count=groups,
+            preferred_element_type=jnp.int32,
         )
     filters, kernel = w.shape[0], w.shape[2:]
     windows = patches(x, kernel, stride, dilate, pad)
@@ -55,6 +71,8 @@ def whole_convolution(
         # Groups are the batch of one product, which GPUs' libraries may not have for 8 bits.
         columns = windows.reshape(batch, groups, -1, prod(space)).astype("int32")
         kernels = w.reshape(groups, filters // groups, -1).astype("int32")
-        made = lax.dot_general(columns, kernels, (((2,), (2,)), ((1,), (0,))), preferred_element_type=jnp.int32)
+        made = lax.dot_general(
+            columns, kernels, (((2,), (2,)), ((1,), (0,))), preferred_element_type=jnp.int32
+        )
         made = jnp.moveaxis(made, 0, 2).reshape(batch, prod(space), filters)
     return jnp.moveaxis(made, 2, 1).reshape(batch, filters, *space)

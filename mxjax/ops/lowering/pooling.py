@@ -83,8 +83,9 @@ def _put(index: jax.Array, g: jax.Array, *, geometry: Window) -> jax.Array:
     # Elements that share their offset modulo the stride (a phase) take from the same window
     # positions, so each phase is one loop over shifted windows, written in place.
     blocks = tuple(-(-s // t) for s, t in zip(size, stride, strict=True))
-    whole = jnp.zeros((n, *(v for b, t in zip(blocks, stride, strict=True) for v in (b, t)), c),
-                      g.dtype)
+    whole = jnp.zeros(
+        (n, *(v for b, t in zip(blocks, stride, strict=True) for v in (b, t)), c), g.dtype
+    )
     positions = list(product(*map(range, kernel)))
     for phase in product(*map(range, stride)):
         part = None
@@ -93,9 +94,7 @@ def _put(index: jax.Array, g: jax.Array, *, geometry: Window) -> jax.Array:
                 continue
             low = [a // t for a, t in zip(at, stride, strict=True)]
             pads = [(lo, b - o - lo, 0) for lo, b, o in zip(low, blocks, out, strict=True)]
-            term = lax.pad(
-                jnp.where(index == k, g, zero), zero, ((0, 0, 0), *pads, (0, 0, 0))
-            )
+            term = lax.pad(jnp.where(index == k, g, zero), zero, ((0, 0, 0), *pads, (0, 0, 0)))
             part = term if part is None else part + term
         if part is not None:
             at = (0, *(v for p in phase for v in (0, p)), 0)
@@ -170,7 +169,9 @@ def _right_pads(size, kernel, stride, pad, convention) -> tuple[int, ...]:
             out = -(-(n + 2 * p) // s)
         elif convention == "full":
             out = -(-(n + 2 * p - k) // s) + 1
-        elif not isinstance(n, int):  # whether the last elements are read depends on the length: all stay
+        elif not isinstance(
+            n, int
+        ):  # whether the last elements are read depends on the length: all stay
             right.append(p)
             continue
         else:
@@ -259,7 +260,11 @@ def max_pool(
             x = _pad(x, _lowest(x.dtype), pads)
             return _max_slices(x, Window(x.shape[1:-1], kernel, stride, lean))
         return lax.reduce_window(
-            x, np.asarray(_lowest(x.dtype), x.dtype), lax.max, (1, *kernel, 1), (1, *stride, 1),
+            x,
+            np.asarray(_lowest(x.dtype), x.dtype),
+            lax.max,
+            (1, *kernel, 1),
+            (1, *stride, 1),
             ((0, 0), *pads, (0, 0)),
         )
 
@@ -305,7 +310,11 @@ def sum_pool(
         else:
             pads_left = pads
         return lax.reduce_window(
-            x, np.asarray(0, x.dtype), lax.add, (1, *kernel, 1), (1, *stride, 1),
+            x,
+            np.asarray(0, x.dtype),
+            lax.add,
+            (1, *kernel, 1),
+            (1, *stride, 1),
             ((0, 0), *pads_left, (0, 0)),
         )
 
@@ -332,7 +341,13 @@ def avg_pool(
     1.0
     """
     total = sum_pool(
-        x, kernel, stride, pad, convention=convention, global_pool=global_pool, layout=layout,
+        x,
+        kernel,
+        stride,
+        pad,
+        convention=convention,
+        global_pool=global_pool,
+        layout=layout,
         platform=platform,
     )
     layout = layout or LAYOUTS[x.ndim - 2][0]

@@ -40,13 +40,19 @@ def of_bytes(a: Any, b: Any) -> Any:
     gave twice the sums on an H200 (jax 0.11.2, precision "highest", without trials of kernels).
     """
     if compiler.platform_now() != "gpu":
-        return lax.dot_general(a, b, (((a.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+        return lax.dot_general(
+            a, b, (((a.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32
+        )
     a, b = a.astype("bfloat16"), b.astype("bfloat16")
     n = b.shape[1]
     total: Any = 0
     for start in range(0, max(n, 1), _EXACT):
-        parts = [lax.slice_in_dim(x, start, min(start + _EXACT, n), axis=x.ndim - 1) for x in (a, b)]
-        made = lax.dot_general(*parts, (((a.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+        parts = [
+            lax.slice_in_dim(x, start, min(start + _EXACT, n), axis=x.ndim - 1) for x in (a, b)
+        ]
+        made = lax.dot_general(
+            *parts, (((a.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.float32
+        )
         total = total + made.astype("int32")
     return total
 

@@ -12,8 +12,10 @@ from ..option import Legacy, Option
 #: `memory.host_kept` where our launchers started the process.
 HOST_KEPT = 512 << 20
 
-_SCHEDULERS = {False: "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED",
-               True: "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+_SCHEDULERS = {
+    False: "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED",
+    True: "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+}
 
 
 def _workspaces(count: int | None, platform: str) -> dict[str, Any]:
@@ -74,9 +76,14 @@ OPTIONS: tuple[Option, ...] = (
         effect="0: every call is a program of its own, its result has a buffer of its own, and nothing "
         "is donated. Above 0 XLA assigns the places of a program's buffers.",
         applies="compile",
-        legacy=(Legacy("NNVM_EXEC_MATCH_RANGE", fidelity="approximate",
-                       difference="XLA's assignment fits buffers of any sizes, so all ranges above "
-                       "0 are the same"),),
+        legacy=(
+            Legacy(
+                "NNVM_EXEC_MATCH_RANGE",
+                fidelity="approximate",
+                difference="XLA's assignment fits buffers of any sizes, so all ranges above "
+                "0 are the same",
+            ),
+        ),
         mechanism="0: segments of one call, no donation; above: XLA's buffer assignment",
     ),
     Option(
@@ -88,10 +95,15 @@ OPTIONS: tuple[Option, ...] = (
         "so that operators can run side by side, on as many streams of a GPU.",
         applies="compile",
         legacy=(
-            Legacy("MXNET_EXEC_NUM_TEMP", fidelity="approximate",
-                   difference="XLA:CPU knows two orders of work and no number: 1 saves memory, all "
-                   "others run side by side"),
-            Legacy("NNVM_EXEC_NUM_TEMP", fidelity="approximate", difference="as MXNET_EXEC_NUM_TEMP"),
+            Legacy(
+                "MXNET_EXEC_NUM_TEMP",
+                fidelity="approximate",
+                difference="XLA:CPU knows two orders of work and no number: 1 saves memory, all "
+                "others run side by side",
+            ),
+            Legacy(
+                "NNVM_EXEC_NUM_TEMP", fidelity="approximate", difference="as MXNET_EXEC_NUM_TEMP"
+            ),
         ),
         platforms=("cpu", "gpu"),
         compiler=_workspaces,
@@ -104,11 +116,14 @@ OPTIONS: tuple[Option, ...] = (
         effect="bfc keeps what is freed and hands it out again; platform asks CUDA every time.",
         applies="backend-init",
         legacy=(
-            Legacy("MXNET_GPU_MEM_POOL_TYPE", Choice(("Naive", "Round", "Unpooled")),
-                   {"Naive": "default", "Round": "bfc", "Unpooled": "platform"},
-                   fidelity="approximate",
-                   difference="JAX's pools round in bins of their own: Naive is its default, Round "
-                   "its best-fit pool"),
+            Legacy(
+                "MXNET_GPU_MEM_POOL_TYPE",
+                Choice(("Naive", "Round", "Unpooled")),
+                {"Naive": "default", "Round": "bfc", "Unpooled": "platform"},
+                fidelity="approximate",
+                difference="JAX's pools round in bins of their own: Naive is its default, Round "
+                "its best-fit pool",
+            ),
         ),
         platforms=("gpu",),
         environment=lambda name: {"XLA_PYTHON_CLIENT_ALLOCATOR": name},
@@ -120,7 +135,9 @@ OPTIONS: tuple[Option, ...] = (
         doc="The part of a GPU's memory that JAX may take; unset: three quarters.",
         effect="The size of JAX's pool.",
         applies="backend-init",
-        legacy=(Legacy("MXNET_GPU_MEM_POOL_RESERVE", Integer(0, 99), lambda kept: (100 - kept) / 100),),
+        legacy=(
+            Legacy("MXNET_GPU_MEM_POOL_RESERVE", Integer(0, 99), lambda kept: (100 - kept) / 100),
+        ),
         platforms=("gpu",),
         environment=lambda part: {"XLA_CLIENT_MEM_FRACTION": None if part is None else f"{part:g}"},
     ),
@@ -146,14 +163,21 @@ OPTIONS: tuple[Option, ...] = (
         effect="static_memory_policy 2 to 4: a pool that grows (cuda_async); "
         "memory_optimization_policy='recompute': as memory.remat=mirror.",
         applies="backend-init",
-        legacy=(Legacy("memory_config", fidelity="approximate",
-                       difference="atomic_clean_policy and variable_use_1g_huge_page have no "
-                       "counterpart in XLA and change nothing"),),
+        legacy=(
+            Legacy(
+                "memory_config",
+                fidelity="approximate",
+                difference="atomic_clean_policy and variable_use_1g_huge_page have no "
+                "counterpart in XLA and change nothing",
+            ),
+        ),
         environment=_policy,
         mechanism="memory_optimization_policy='recompute' is memory.remat='mirror' where that is unset",
         implies=lambda fields: (
             {"memory.remat": "mirror"}
-            if fields.get("memory_optimization_policy") == "recompute" else {}),
+            if fields.get("memory_optimization_policy") == "recompute"
+            else {}
+        ),
     ),
     Option(
         "memory.host_kept",
@@ -166,9 +190,13 @@ OPTIONS: tuple[Option, ...] = (
         "started the process, which ask for 512 MiB. 0: left as it is there, too.",
         applies="compile",
         legacy=(
-            Legacy("MXNET_CPU_MEM_POOL_TYPE", Choice(("Naive", "Round", "Unpooled")),
-                   {"Naive": HOST_KEPT, "Round": HOST_KEPT, "Unpooled": 0}, fidelity="approximate",
-                   difference="the C library's allocator keeps and rounds"),
+            Legacy(
+                "MXNET_CPU_MEM_POOL_TYPE",
+                Choice(("Naive", "Round", "Unpooled")),
+                {"Naive": HOST_KEPT, "Round": HOST_KEPT, "Unpooled": 0},
+                fidelity="approximate",
+                difference="the C library's allocator keeps and rounds",
+            ),
         ),
         platforms=("cpu",),
         mechanism="the thresholds of glibc's malloc for mapping and for trimming, and one heap for all threads, from "
@@ -180,9 +208,14 @@ OPTIONS: tuple[Option, ...] = (
         None,
         doc="The size (as a power of two) up to which files in shared memory are rounded up to a power of two.",
         effect="Larger ones are rounded up to multiples of that size. Unset: they are as large as what is in them.",
-        legacy=(Legacy("MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF", fidelity="approximate",
-                       difference="for the shared memory of DataLoaders; XLA's pools on a device round by "
-                       "rules of their own"),),
+        legacy=(
+            Legacy(
+                "MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF",
+                fidelity="approximate",
+                difference="for the shared memory of DataLoaders; XLA's pools on a device round by "
+                "rules of their own",
+            ),
+        ),
         dynamic=True,
         mechanism="the size of the file that a worker writes a batch to",
     ),
@@ -192,8 +225,13 @@ OPTIONS: tuple[Option, ...] = (
         None,
         doc="The bytes that files in shared memory larger than this are a multiple of; 1: as large as needed.",
         effect="Unset: they are as large as what is in them. memory.host_round_cutoff is stronger.",
-        legacy=(Legacy("MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE", fidelity="approximate",
-                       difference="as MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF"),),
+        legacy=(
+            Legacy(
+                "MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE",
+                fidelity="approximate",
+                difference="as MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF",
+            ),
+        ),
         dynamic=True,
         mechanism="the size of the file that a worker writes a batch to",
     ),

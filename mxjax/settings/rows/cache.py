@@ -15,10 +15,16 @@ OPTIONS: tuple[Option, ...] = (
         "first; off: they live in memory only.",
         applies="compile",
         legacy=(
-            Legacy("op_compiler_cache_mode", Choice(("enable", "disable", "force")),
-                   {"enable": "file", "disable": "off", "force": "force"}),
-            Legacy("MGE_FASTRUN_CACHE_TYPE", Choice(("FILE", "MEMORY")),
-                   {"FILE": "file", "MEMORY": "off"}),
+            Legacy(
+                "op_compiler_cache_mode",
+                Choice(("enable", "disable", "force")),
+                {"enable": "file", "disable": "off", "force": "force"},
+            ),
+            Legacy(
+                "MGE_FASTRUN_CACHE_TYPE",
+                Choice(("FILE", "MEMORY")),
+                {"FILE": "file", "MEMORY": "off"},
+            ),
         ),
         mechanism="the programs of mxjax alone are kept; JAX's own cache (jax_compilation_cache_dir) is left as it is",
     ),
@@ -57,10 +63,16 @@ OPTIONS: tuple[Option, ...] = (
         effect="Beyond it the program that was not used for longest goes, and is compiled again where it comes back.",
         applies="compile",
         legacy=(
-            Legacy("MXNET_MKLDNN_CACHE_NUM", fidelity="approximate",
-                   difference="it counts programs (segments and graphs) instead of primitives"),
-            Legacy("MXNET_ONEDNN_CACHE_NUM", fidelity="approximate",
-                   difference="as MXNET_MKLDNN_CACHE_NUM"),
+            Legacy(
+                "MXNET_MKLDNN_CACHE_NUM",
+                fidelity="approximate",
+                difference="it counts programs (segments and graphs) instead of primitives",
+            ),
+            Legacy(
+                "MXNET_ONEDNN_CACHE_NUM",
+                fidelity="approximate",
+                difference="as MXNET_MKLDNN_CACHE_NUM",
+            ),
         ),
         mechanism="the store of programs (engine.program_memory) is bounded in number, too",
     ),

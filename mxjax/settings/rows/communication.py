@@ -44,7 +44,11 @@ def _overlap(on: bool | None, platform: str) -> dict[str, Any]:
         return {}
     if platform == "cpu":
         return {"xla_disable_hlo_passes": "cpu-all-reduce-combiner"} if on else {}
-    return {_HIDE: True} if on else {_HIDE: False, "xla_gpu_all_reduce_combine_threshold_bytes": 1 << 40}
+    return (
+        {_HIDE: True}
+        if on
+        else {_HIDE: False, "xla_gpu_all_reduce_combine_threshold_bytes": 1 << 40}
+    )
 
 
 def _tail(on: bool, platform: str) -> dict[str, Any]:
@@ -174,9 +178,14 @@ OPTIONS: tuple[Option, ...] = (
         effect="A Trainer with a kvstore sums in two parts, the last of 3.46 % of the bytes (Ascend's own division), "
         "and updates the weights of the first part before it needs the second.",
         applies="compile",
-        legacy=(Legacy("is_tailing_optimization", fidelity="approximate",
-                       difference="it is for kvstores of several devices; on a mesh it only tells XLA:GPU to "
-                       "reorder, and there is no optimizer's argument that must agree with it"),),
+        legacy=(
+            Legacy(
+                "is_tailing_optimization",
+                fidelity="approximate",
+                difference="it is for kvstores of several devices; on a mesh it only tells XLA:GPU to "
+                "reorder, and there is no optimizer's argument that must agree with it",
+            ),
+        ),
         compiler=_tail,
         mechanism="two collectives and two updates, in the order: sum, sum, update, update",
     ),
@@ -189,9 +198,14 @@ OPTIONS: tuple[Option, ...] = (
         "states of it, and sent to the others; saved states are those of the process. Unset: every process updates "
         "all.",
         applies="construct",
-        legacy=(Legacy("distribute", fidelity="approximate",
-                       difference="there are no processes that only serve: the workers share their part, and all "
-                       "steps are synchronous"),),
+        legacy=(
+            Legacy(
+                "distribute",
+                fidelity="approximate",
+                difference="there are no processes that only serve: the workers share their part, and all "
+                "steps are synchronous",
+            ),
+        ),
         implies=lambda strategy: {} if strategy is None else {"comm.update_on_kvstore": True},
         mechanism="kvstore: the sum of the gradients to all, the new weight from its server to all",
     ),

@@ -36,13 +36,15 @@ OPTIONS: tuple[Option, ...] = (
         doc="The MXNet whose defaults hold where 1.x and 2.x contradict each other (`python -m mxjax --as 1.9`).",
         effect="1.9: arrays of mx.nd unless npx.set_np() asks for others, and Gluon's parameters by their long names.",
     ),
-    *(Option(
-        f"compat.{name}",
-        Anything(),
-        None,
-        doc=f"Ascend's {name}.",
-        effect="None: it is taken, and said once that it does nothing.",
-        legacy=(Legacy(name, fidelity="none", difference=_DEAD),),
-    )
-    for name in ("enable_reduce_precision", "graph_memory_max_size", "variable_memory_max_size")),
+    *(
+        Option(
+            f"compat.{name}",
+            Anything(),
+            None,
+            doc=f"Ascend's {name}.",
+            effect="None: it is taken, and said once that it does nothing.",
+            legacy=(Legacy(name, fidelity="none", difference=_DEAD),),
+        )
+        for name in ("enable_reduce_precision", "graph_memory_max_size", "variable_memory_max_size")
+    ),
 )

@@ -51,11 +51,17 @@ def _fusion(on: bool, platform: str) -> dict[str, Any]:
 
 def _codegen(name: str, platform: str) -> dict[str, Any]:
     if platform == "cpu":
-        return {"default": {}, "mlir": {"xla_cpu_use_fusion_emitters": True},
-                "llvm": {"xla_cpu_use_fusion_emitters": False}}[name]
+        return {
+            "default": {},
+            "mlir": {"xla_cpu_use_fusion_emitters": True},
+            "llvm": {"xla_cpu_use_fusion_emitters": False},
+        }[name]
     if platform == "gpu":
-        return {"default": {}, "mlir": {"xla_gpu_enable_triton_gemm": True},
-                "llvm": {"xla_gpu_enable_triton_gemm": False}}[name]
+        return {
+            "default": {},
+            "mlir": {"xla_gpu_enable_triton_gemm": True},
+            "llvm": {"xla_gpu_enable_triton_gemm": False},
+        }[name]
     return {}
 
 
@@ -105,8 +111,10 @@ class Switches:
             found: Mapping[str, Any] = tables.get("Switch", tables)
             return found
         lines = [line.split("#")[0].strip() for line in text.splitlines()]
-        return {name.strip(): value.strip() for name, colon, value in
-                (line.partition(":") for line in lines if line)}
+        return {
+            name.strip(): value.strip()
+            for name, colon, value in (line.partition(":") for line in lines if line)
+        }
 
 
 class Shapes:
@@ -118,7 +126,8 @@ class Shapes:
 
     expected = (
         "shapes such as '[128,3~5,-1],[64]' or 'getnext:[128,-1];data:[64]', with LOW~HIGH for a range and -1 for any "
-        "length")
+        "length"
+    )
 
     _SHAPE = re.compile(r"\[([^\[\]]*)\]")
     _INPUTS = ("getnext", "data")
@@ -135,7 +144,8 @@ class Shapes:
             if colon and name not in self._INPUTS:
                 raise KindError(
                     f"inputs are called {' and '.join(self._INPUTS)}, as Ascend calls them, got {name!r}; "
-                    "a block's inputs need no names: shapes come in their order")
+                    "a block's inputs need no names: shapes come in their order"
+                )
             if name in parts or self._SHAPE.sub("", text).strip(" ,") or "[" not in text:
                 raise ValueError
             parts[name] = text
@@ -144,7 +154,8 @@ class Shapes:
         return tuple(
             tuple(self._pair(word) for word in shape.split(",") if word.strip())
             for name in ("", *self._INPUTS)
-            for shape in self._SHAPE.findall(parts.get(name, "")))
+            for shape in self._SHAPE.findall(parts.get(name, ""))
+        )
 
     def _pair(self, word: object) -> tuple[int, int | None]:
         if isinstance(word, tuple) and len(word) == 2:
@@ -165,8 +176,13 @@ OPTIONS: tuple[Option, ...] = (
         doc="XLA options that every program is compiled with.",
         effect="Added to the options mxjax chooses itself, and stronger; XLA refuses unknown ones.",
         applies="compile",
-        legacy=(Legacy("experimental_config", fidelity="approximate",
-                       difference="its fields are XLA's options instead of Ascend's"),),
+        legacy=(
+            Legacy(
+                "experimental_config",
+                fidelity="approximate",
+                difference="its fields are XLA's options instead of Ascend's",
+            ),
+        ),
         compiler=lambda options, platform: options,
     ),
     Option(
@@ -178,17 +194,37 @@ OPTIONS: tuple[Option, ...] = (
         "tilings; reproducible: the same kernel on every run.",
         applies="compile",
         legacy=(
-            Legacy("MXNET_CUDNN_AUTOTUNE_DEFAULT", Integer(0, 2),
-                   {0: "off", 1: "default", 2: "exhaustive"}, fidelity="approximate",
-                   difference="XLA has no limit of workspace for the search: 1 is its default, 2 "
-                   "searches the tilings of matrix products exhaustively"),
-            Legacy("MEGENGINE_EXECUTION_STRATEGY",
-                   Choice(("HEURISTIC", "PROFILE", "REPRODUCIBLE", "REPRODUCEABLE", "OPTIMIZED",
-                           "PROFILE_REPRODUCIBLE", "HEURISTIC_REPRODUCIBLE")),
-                   {"HEURISTIC": "off", "PROFILE": "default", "REPRODUCIBLE": "reproducible",
-                    "REPRODUCEABLE": "reproducible", "OPTIMIZED": "exhaustive",
+            Legacy(
+                "MXNET_CUDNN_AUTOTUNE_DEFAULT",
+                Integer(0, 2),
+                {0: "off", 1: "default", 2: "exhaustive"},
+                fidelity="approximate",
+                difference="XLA has no limit of workspace for the search: 1 is its default, 2 "
+                "searches the tilings of matrix products exhaustively",
+            ),
+            Legacy(
+                "MEGENGINE_EXECUTION_STRATEGY",
+                Choice(
+                    (
+                        "HEURISTIC",
+                        "PROFILE",
+                        "REPRODUCIBLE",
+                        "REPRODUCEABLE",
+                        "OPTIMIZED",
+                        "PROFILE_REPRODUCIBLE",
+                        "HEURISTIC_REPRODUCIBLE",
+                    )
+                ),
+                {
+                    "HEURISTIC": "off",
+                    "PROFILE": "default",
+                    "REPRODUCIBLE": "reproducible",
+                    "REPRODUCEABLE": "reproducible",
+                    "OPTIMIZED": "exhaustive",
                     "PROFILE_REPRODUCIBLE": "profile-reproducible",
-                    "HEURISTIC_REPRODUCIBLE": "reproducible"}),
+                    "HEURISTIC_REPRODUCIBLE": "reproducible",
+                },
+            ),
         ),
         platforms=("gpu",),
         compiler=_autotune,
@@ -202,11 +238,14 @@ OPTIONS: tuple[Option, ...] = (
         applies="compile",
         legacy=(
             Legacy("MXNET_USE_FUSION"),
-            Legacy("buffer_optimize", Choice(("l1_optimize", "l2_optimize", "off_optimize")),
-                   {"l1_optimize": True, "l2_optimize": True, "off_optimize": False},
-                   fidelity="approximate",
-                   difference="there are no on-chip buffers to choose between: l1 and l2 are XLA's "
-                   "default, off leaves every operator its own buffer"),
+            Legacy(
+                "buffer_optimize",
+                Choice(("l1_optimize", "l2_optimize", "off_optimize")),
+                {"l1_optimize": True, "l2_optimize": True, "off_optimize": False},
+                fidelity="approximate",
+                difference="there are no on-chip buffers to choose between: l1 and l2 are XLA's "
+                "default, off leaves every operator its own buffer",
+            ),
         ),
         compiler=_fusion,
     ),
@@ -218,8 +257,11 @@ OPTIONS: tuple[Option, ...] = (
         effect="A pass that is off is left out of every program; ALL stands for those that fuse.",
         applies="compile",
         legacy=(
-            Legacy("fusion_switch_file", fidelity="approximate",
-                   difference="the passes are XLA's; names that only Ascend has switch nothing"),
+            Legacy(
+                "fusion_switch_file",
+                fidelity="approximate",
+                difference="the passes are XLA's; names that only Ascend has switch nothing",
+            ),
             Legacy("MXNET_ELIMINATE_COMMON_EXPR", Boolean(), {True: {}, False: {"cse": False}}),
         ),
         compiler=_switches,
@@ -234,7 +276,8 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("MXNET_MKLDNN_ENABLED"), Legacy("MXNET_ONEDNN_ENABLED")),
         platforms=("cpu",),
         compiler=lambda on, platform: (
-            {} if on or platform != "cpu" else {"xla_cpu_experimental_ynn_fusion_type": ""}),
+            {} if on or platform != "cpu" else {"xla_cpu_experimental_ynn_fusion_type": ""}
+        ),
     ),
     Option(
         "compiler.cpu_parallel",
@@ -243,15 +286,23 @@ OPTIONS: tuple[Option, ...] = (
         doc="Let one operator of XLA:CPU use several threads.",
         effect="0: each kernel runs in one thread; programs still run side by side.",
         applies="compile",
-        legacy=(Legacy("MXNET_USE_OPERATOR_TUNING",
-                       Either(Boolean(), Words(("int8", "uint8", "int32", "int64", "float16",
-                                                "float32", "float64"))),
-                       bool, fidelity="approximate",
-                       difference="XLA decides by a fixed model of costs and measures nothing: 0 "
-                       "takes the decision from it, any list of types leaves it"),),
+        legacy=(
+            Legacy(
+                "MXNET_USE_OPERATOR_TUNING",
+                Either(
+                    Boolean(),
+                    Words(("int8", "uint8", "int32", "int64", "float16", "float32", "float64")),
+                ),
+                bool,
+                fidelity="approximate",
+                difference="XLA decides by a fixed model of costs and measures nothing: 0 "
+                "takes the decision from it, any list of types leaves it",
+            ),
+        ),
         platforms=("cpu",),
         compiler=lambda on, platform: (
-            {} if on or platform != "cpu" else {"xla_cpu_multi_thread_eigen": False}),
+            {} if on or platform != "cpu" else {"xla_cpu_multi_thread_eigen": False}
+        ),
     ),
     Option(
         "compiler.codegen",
@@ -261,11 +312,16 @@ OPTIONS: tuple[Option, ...] = (
         effect="On CPU the emitters of fused loops (mlir: the newer ones; XLA of jax 0.12 has no others), on "
         "GPU whether Triton writes matrix products.",
         applies="compile",
-        legacy=(Legacy("MGB_JIT_BACKEND", Choice(("HALIDE", "NVRTC", "MLIR")),
-                       {"MLIR": "mlir", "NVRTC": "llvm", "HALIDE": "llvm"},
-                       fidelity="approximate",
-                       difference="Halide and NVRTC have no counterpart: both are XLA's older "
-                       "emitters through LLVM"),),
+        legacy=(
+            Legacy(
+                "MGB_JIT_BACKEND",
+                Choice(("HALIDE", "NVRTC", "MLIR")),
+                {"MLIR": "mlir", "NVRTC": "llvm", "HALIDE": "llvm"},
+                fidelity="approximate",
+                difference="Halide and NVRTC have no counterpart: both are XLA's older "
+                "emitters through LLVM",
+            ),
+        ),
         dynamic=True,
         platforms=("cpu", "gpu"),
         compiler=_codegen,
@@ -280,7 +336,8 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("CUDA_BIN_PATH"),),
         platforms=("gpu",),
         compiler=lambda path, platform: (
-            {"xla_gpu_cuda_data_dir": path} if path and platform == "gpu" else {}),
+            {"xla_gpu_cuda_data_dir": path} if path and platform == "gpu" else {}
+        ),
     ),
     Option(
         "compiler.small_channel_conv",
@@ -289,10 +346,16 @@ OPTIONS: tuple[Option, ...] = (
         doc="Run convolutions over at most four input channels as matrix products.",
         effect="The windows are laid out as rows and multiplied by the filters in one product.",
         applies="compile",
-        legacy=(Legacy("enable_small_channel", Integer(0, 1), {0: False, 1: True},
-                       fidelity="approximate",
-                       difference="off unless asked for, in inference too: on CPU such convolutions "
-                       "are products anyway where their windows take little memory"),),
+        legacy=(
+            Legacy(
+                "enable_small_channel",
+                Integer(0, 1),
+                {0: False, 1: True},
+                fidelity="approximate",
+                difference="off unless asked for, in inference too: on CPU such convolutions "
+                "are products anyway where their windows take little memory",
+            ),
+        ),
         mechanism="convolutions over at most 4 channels are lowered to strided slices and one dot",
     ),
     Option(
@@ -318,8 +381,11 @@ OPTIONS: tuple[Option, ...] = (
         "are found out and run exactly.",
         legacy=(
             Legacy("compile_dynamic_mode", Boolean(), {True: "bucket", False: "exact"}),
-            Legacy("dynamic_graph_execute_mode", Choice(("dynamic_execute", "lazy_recompile")),
-                   {"dynamic_execute": "bucket", "lazy_recompile": "exact"}),
+            Legacy(
+                "dynamic_graph_execute_mode",
+                Choice(("dynamic_execute", "lazy_recompile")),
+                {"dynamic_execute": "bucket", "lazy_recompile": "exact"},
+            ),
         ),
         mechanism="inputs are padded along axis 0 with their last row, results are sliced",
     ),
@@ -340,8 +406,13 @@ OPTIONS: tuple[Option, ...] = (
         effect="JAX loads it when it starts, under the library's own name; a file that is not there, or is none, "
         "is an error that names it.",
         applies="backend-init",
-        legacy=(Legacy("MXNET_LIBRARY_PATH", fidelity="approximate",
-                       difference="there is no libmxnet to load: it is the library of JAX's device"),),
+        legacy=(
+            Legacy(
+                "MXNET_LIBRARY_PATH",
+                fidelity="approximate",
+                difference="there is no libmxnet to load: it is the library of JAX's device",
+            ),
+        ),
         environment=_plugin,
     ),
     Option(
@@ -353,9 +424,14 @@ OPTIONS: tuple[Option, ...] = (
         "in hybridized blocks and segments and computed as a whole (mx.engine.stats()['rewritten'] counts them). "
         "Attention of 16 bits is cuDNN's on a GPU, forward and backward in hybridized blocks. Last bits may differ.",
         applies="compile",
-        legacy=(Legacy("enable_scope_fusion_passes", fidelity="approximate",
-                       difference="three rewritings of our own stand for Ascend's, which know scopes of TensorFlow; "
-                       "other names are refused"),),
+        legacy=(
+            Legacy(
+                "enable_scope_fusion_passes",
+                fidelity="approximate",
+                difference="three rewritings of our own stand for Ascend's, which know scopes of TensorFlow; "
+                "other names are refused",
+            ),
+        ),
         mechanism="the steps of a program are matched before it is traced",
     ),
     Option(
@@ -374,9 +450,14 @@ OPTIONS: tuple[Option, ...] = (
         doc="The seconds that measuring one way to compute an operator may take; 0: no limit.",
         effect="With compiler.conv_search: a way that has taken longer is left out, and said so.",
         applies="compile",
-        legacy=(Legacy("MGB_CONV_PROFILING_TIMEOUT", fidelity="approximate",
-                       difference="XLA's own search among a GPU's kernels has no limit: it is for mxjax's choice "
-                       "between lowerings, and what was given up goes on in its thread"),),
+        legacy=(
+            Legacy(
+                "MGB_CONV_PROFILING_TIMEOUT",
+                fidelity="approximate",
+                difference="XLA's own search among a GPU's kernels has no limit: it is for mxjax's choice "
+                "between lowerings, and what was given up goes on in its thread",
+            ),
+        ),
         mechanism="a thread measures, and is not waited for any longer",
     ),
 )

@@ -110,9 +110,14 @@ OPTIONS: tuple[Option, ...] = (
         effect="Process 0 cuts each batch into as many parts as data.loader_devices names and keeps its own; the "
         "others get theirs from it and never touch the dataset. For processes of one machine, started by mxjax.launch.",
         applies="construct",
-        legacy=(Legacy("local_rank_id", fidelity="approximate",
-                       difference="batches are shared out as they are; numbers that occur twice in them are sent "
-                       "twice"),),
+        legacy=(
+            Legacy(
+                "local_rank_id",
+                fidelity="approximate",
+                difference="batches are shared out as they are; numbers that occur twice in them are sent "
+                "twice",
+            ),
+        ),
         mechanism="files in the machine's shared memory, one per part, removed as they are read",
     ),
     Option(
@@ -123,9 +128,14 @@ OPTIONS: tuple[Option, ...] = (
         effect="A batch is one array, cut along axis 0 between these devices of this process; with data.loader_rank "
         "they are the job's processes instead, a part for each.",
         applies="construct",
-        legacy=(Legacy("local_device_list", fidelity="approximate",
-                       difference="the parts on one process's devices are one array of a mesh, which a program "
-                       "computes with as a whole"),),
+        legacy=(
+            Legacy(
+                "local_device_list",
+                fidelity="approximate",
+                difference="the parts on one process's devices are one array of a mesh, which a program "
+                "computes with as a whole",
+            ),
+        ),
         mechanism="mx.mesh(devices=...).split(batch)",
     ),
 )

@@ -12,8 +12,10 @@ def _native_level(level: int | None) -> dict[str, str | None]:
     # Severities start at 0 with notes there; what lies below is for the verbose level.
     if level is None:
         return {}
-    return {"TF_CPP_MIN_LOG_LEVEL": str(max(0, level - 1)),
-            "TF_CPP_MAX_VLOG_LEVEL": "1" if level == 0 else None}
+    return {
+        "TF_CPP_MIN_LOG_LEVEL": str(max(0, level - 1)),
+        "TF_CPP_MAX_VLOG_LEVEL": "1" if level == 0 else None,
+    }
 
 
 class _Steps:
@@ -62,8 +64,11 @@ OPTIONS: tuple[Option, ...] = (
         doc="Log what memory each compiled program takes.",
         effect="A line per program with its bytes of arguments, results and temporaries.",
         legacy=(
-            Legacy("MGB_LOG_TRT_MEM_ALLOC", fidelity="approximate",
-                   difference="it tells the memory of XLA's programs, which stand where TensorRT's did"),
+            Legacy(
+                "MGB_LOG_TRT_MEM_ALLOC",
+                fidelity="approximate",
+                difference="it tells the memory of XLA's programs, which stand where TensorRT's did",
+            ),
             Legacy("MXNET_MEM_PLAN_VERBOSE_LOGGING"),
         ),
         mechanism="memory_analysis() of each program, to the logger 'mxjax'",
@@ -83,9 +88,14 @@ OPTIONS: tuple[Option, ...] = (
         0,
         doc="Print the matrix products and convolutions that run (1), and those that are compiled (2).",
         effect="Lines of comma-separated values, as oneDNN prints them.",
-        legacy=(Legacy("DNNL_VERBOSE", fidelity="approximate",
-                       difference="XLA runs programs, not primitives: the time is that of handing over the "
-                       "program"),),
+        legacy=(
+            Legacy(
+                "DNNL_VERBOSE",
+                fidelity="approximate",
+                difference="XLA runs programs, not primitives: the time is that of handing over the "
+                "program",
+            ),
+        ),
         mechanism="an observer of the engine prints to standard output",
     ),
     Option(
@@ -124,18 +134,27 @@ OPTIONS: tuple[Option, ...] = (
         doc="Operators (or places such as 'dense0/FullyConnected') whose results are logged.",
         effect="A line per run with shape, sum, smallest and largest number, NaN and infinities.",
         applies="compile",
-        legacy=(Legacy("MGB_DEBUG_VAR_SANITY_CHECK_LOG", fidelity="approximate",
-                       difference="variables have names instead of numbers, and there is no guard around "
-                       "their memory to check"),),
+        legacy=(
+            Legacy(
+                "MGB_DEBUG_VAR_SANITY_CHECK_LOG",
+                fidelity="approximate",
+                difference="variables have names instead of numbers, and there is no guard around "
+                "their memory to check",
+            ),
+        ),
         dynamic=True,
         mechanism="jax.debug.callback behind the operator, to the logger 'mxjax'",
     ),
     Option(
         "debug.dump",
         Fields(
-            enable_dump=Boolean(), dump_path=Path(), dump_step=_Steps(),
-            dump_mode=Choice(("input", "output", "all")), dump_data=Choice(("tensor", "stats")),
-            dump_layer=Words(), enable_dump_debug=Boolean(),
+            enable_dump=Boolean(),
+            dump_path=Path(),
+            dump_step=_Steps(),
+            dump_mode=Choice(("input", "output", "all")),
+            dump_data=Choice(("tensor", "stats")),
+            dump_layer=Words(),
+            enable_dump_debug=Boolean(),
             dump_debug_mode=Choice(("overflow", "aicore_overflow", "atomic_overflow", "all")),
         ),
         MappingProxyType({}),
@@ -196,8 +215,13 @@ OPTIONS: tuple[Option, ...] = (
         effect="A second file for each operator that precision.* lets compute in fewer bits, '..._prequant', with its "
         "operands as they came.",
         applies="compile",
-        legacy=(Legacy("quant_dumpable", fidelity="approximate",
-                       difference="operators in float16 or bfloat16 count as quantized, too"),),
+        legacy=(
+            Legacy(
+                "quant_dumpable",
+                fidelity="approximate",
+                difference="operators in float16 or bfloat16 count as quantized, too",
+            ),
+        ),
         mechanism="see debug.dump",
     ),
     Option(

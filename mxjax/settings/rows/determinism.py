@@ -19,7 +19,9 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("MXNET_ENFORCE_DETERMINISM"), Legacy("deterministic")),
         compiler=lambda on, platform: (
             {"xla_gpu_deterministic_ops": True, "xla_gpu_exclude_nondeterministic_ops": True}
-            if on and platform == "gpu" else {}),
+            if on and platform == "gpu"
+            else {}
+        ),
         dynamic=True,
     ),
 )

@@ -80,12 +80,20 @@ OPTIONS: tuple[Option, ...] = (
         applies="backend-init",
         legacy=(
             Legacy("MXNET_CPU_WORKER_NTHREADS"),
-            Legacy("MXNET_CPU_NNPACK_NTHREADS", weak=True, fidelity="approximate",
-                   difference="all of XLA's kernels share one pool; it counts where "
-                   "MXNET_CPU_WORKER_NTHREADS is unset"),
-            Legacy("MXNET_USE_NUM_CORES_OPERATOR_TUNING", weak=True, fidelity="approximate",
-                   difference="XLA splits work over the threads it has, by a fixed model of costs; "
-                   "it counts where neither of the others is set"),
+            Legacy(
+                "MXNET_CPU_NNPACK_NTHREADS",
+                weak=True,
+                fidelity="approximate",
+                difference="all of XLA's kernels share one pool; it counts where "
+                "MXNET_CPU_WORKER_NTHREADS is unset",
+            ),
+            Legacy(
+                "MXNET_USE_NUM_CORES_OPERATOR_TUNING",
+                weak=True,
+                fidelity="approximate",
+                difference="XLA splits work over the threads it has, by a fixed model of costs; "
+                "it counts where neither of the others is set",
+            ),
         ),
         platforms=("cpu",),
         environment=lambda count: {"PJRT_NPROC": None if count is None else str(count)},
@@ -219,17 +227,24 @@ OPTIONS: tuple[Option, ...] = (
         effect="XLA spreads independent operators of a program over them.",
         applies="compile",
         legacy=(
-            Legacy("MXNET_GPU_WORKER_NTHREADS", fidelity="approximate",
-                   difference="operators of one program share the streams; programs follow each other"),
+            Legacy(
+                "MXNET_GPU_WORKER_NTHREADS",
+                fidelity="approximate",
+                difference="operators of one program share the streams; programs follow each other",
+            ),
             Legacy("MXNET_GPU_WORKER_NSTREAMS"),
-            Legacy("stream_max_parallel_num", _Streams(), fidelity="approximate",
-                   difference="only AIcoreEngine:N has a counterpart; host callbacks run in XLA's own "
-                   "threads"),
+            Legacy(
+                "stream_max_parallel_num",
+                _Streams(),
+                fidelity="approximate",
+                difference="only AIcoreEngine:N has a counterpart; host callbacks run in XLA's own "
+                "threads",
+            ),
         ),
         platforms=("gpu",),
         compiler=lambda count, platform: (
-            {"xla_gpu_executable_num_compute_streams": count}
-            if count and platform == "gpu" else {}),
+            {"xla_gpu_executable_num_compute_streams": count} if count and platform == "gpu" else {}
+        ),
     ),
     Option(
         "engine.copy_threads",
@@ -280,8 +295,13 @@ OPTIONS: tuple[Option, ...] = (
         False,
         doc="Run custom operators' Python in threads, next to each other and to programs.",
         effect="1: nd.Custom returns at once, and reading its results waits; an error in it is raised there.",
-        legacy=(Legacy("ac_parallel_enable", fidelity="approximate",
-                       difference="it is for custom operators; those with auxiliary states run one after the other"),),
+        legacy=(
+            Legacy(
+                "ac_parallel_enable",
+                fidelity="approximate",
+                difference="it is for custom operators; those with auxiliary states run one after the other",
+            ),
+        ),
         mechanism="a pool of threads; results stand for work that is under way",
     ),
 )

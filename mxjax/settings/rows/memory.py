@@ -122,8 +122,13 @@ OPTIONS: tuple[Option, ...] = (
         doc="Let arrays wait in pinned host memory instead of being computed again.",
         effect="mx.dtr.swap(x) works, and DTR moves what is cheaper to fetch than to compute, and "
         "what cannot be computed again. Refused on CPU, where the host's memory is the device's.",
-        legacy=(Legacy("MEGENGINE_ENABLE_SWAP", fidelity="approximate",
-                       difference="arrays wait in the host's memory between programs, never inside one"),),
+        legacy=(
+            Legacy(
+                "MEGENGINE_ENABLE_SWAP",
+                fidelity="approximate",
+                difference="arrays wait in the host's memory between programs, never inside one",
+            ),
+        ),
     ),
     Option(
         "memory.variable_placement",

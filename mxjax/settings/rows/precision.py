@@ -35,8 +35,10 @@ class Lists:
     inputs.
     """
 
-    expected = ("a path to JSON, JSON, or a dict: {'black-list': {'to-add': [...], 'to-remove': [...]}, "
-                "'white-list': ..., 'gray-list': ...}")
+    expected = (
+        "a path to JSON, JSON, or a dict: {'black-list': {'to-add': [...], 'to-remove': [...]}, "
+        "'white-list': ..., 'gray-list': ...}"
+    )
 
     def convert(self, raw: object) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         if isinstance(raw, str):
@@ -47,10 +49,14 @@ class Lists:
             raise ValueError
         found: dict[str, Mapping[str, tuple[str, ...]]] = {}
         for name, changes in raw.items():
-            if name not in ("black-list", "white-list", "gray-list") or not isinstance(changes, Mapping):
+            if name not in ("black-list", "white-list", "gray-list") or not isinstance(
+                changes, Mapping
+            ):
                 raise KindError(f"{name!r} is no list of mixed precision")
             if not set(changes) <= {"to-add", "to-remove"}:
-                raise KindError(f"{name}: only 'to-add' and 'to-remove' are known, got {sorted(changes)}")
+                raise KindError(
+                    f"{name}: only 'to-add' and 'to-remove' are known, got {sorted(changes)}"
+                )
             found[name] = {key: Words().convert(value) for key, value in changes.items()}
         return found
 
@@ -61,13 +67,17 @@ class PerOperator:
     ``left_out`` are values that are allowed and change nothing, with the reason, which a warning tells.
     """
 
-    def __init__(self, values: tuple[str, ...], left_out: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, values: tuple[str, ...], left_out: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.values = values
         self.left_out = left_out
 
     @property
     def expected(self) -> str:
-        return f"a path to lines of 'operator:value', or a dict; values are {', '.join(self.values)}"
+        return (
+            f"a path to lines of 'operator:value', or a dict; values are {', '.join(self.values)}"
+        )
 
     def convert(self, raw: object) -> Mapping[str, tuple[str, ...]]:
         given = self._lines(read_text(raw)) if isinstance(raw, str) else raw
@@ -81,10 +91,16 @@ class PerOperator:
                     raise KindError(f"{name}: {word!r} is none of {', '.join(self.values)}")
             for word in words:
                 if word in self.left_out:
-                    what = "changes nothing" if word == words[0] else f"changes nothing, {words[0]} counts"
+                    what = (
+                        "changes nothing"
+                        if word == words[0]
+                        else f"changes nothing, {words[0]} counts"
+                    )
                     warnings.warn(f"{name}: {word} {what}: {self.left_out[word]}", stacklevel=8)
             kept = tuple(word for word in words if word not in self.left_out)
-            if kept and words[0] not in self.left_out:  # of several the first is the one that is computed in
+            if (
+                kept and words[0] not in self.left_out
+            ):  # of several the first is the one that is computed in
                 found[str(name)] = kept
         return MappingProxyType(found)
 
@@ -104,7 +120,7 @@ class PerOperator:
                 of_type = dtypes_of["type"] is not None or "/" in name
                 found[name if of_type else f"/{name}"] = dtypes_of["dtypes"].strip(" ,")
                 continue
-            name, colon, value = (line.partition("=") if "=" in line else line.partition(":"))
+            name, colon, value = line.partition("=") if "=" in line else line.partition(":")
             if not colon:
                 raise KindError(f"line {number}: expected 'operator:value', got {line!r}")
             name = name.strip()
@@ -113,13 +129,17 @@ class PerOperator:
 
 
 #: Of customize_dtypes: `Opname::InputDtype:float16,...,OutputDtype:...`, or `OpType::Relu:InputDtype:...`.
-_DTYPES_OF = re.compile(r"(?P<type>OpType::)?(?P<name>.*?):{1,2}InputDtype:(?P<dtypes>.*?)(,?\s*OutputDtype:.*)?")
+_DTYPES_OF = re.compile(
+    r"(?P<type>OpType::)?(?P<name>.*?):{1,2}InputDtype:(?P<dtypes>.*?)(,?\s*OutputDtype:.*)?"
+)
 
 
 OPTIONS: tuple[Option, ...] = (
     Option(
         "precision.amp",
-        Choice(("origin", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16", "matmul_float16")),
+        Choice(
+            ("origin", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16", "matmul_float16")
+        ),
         "origin",
         doc="What float32 operators compute in.",
         effect="float16, bfloat16: all; mixed_*: those on the white list of mixed precision (matrix products, "
@@ -127,21 +147,46 @@ OPTIONS: tuple[Option, ...] = (
         "float32 between programs.",
         applies="compile",
         legacy=(
-            Legacy("precision_mode",
-                   Choice(("force_fp16", "force_fp32", "allow_fp32_to_fp16", "cube_fp16in_fp32out",
-                           "must_keep_origin_dtype", "allow_mix_precision",
-                           "allow_mix_precision_fp16", "allow_mix_precision_bf16",
-                           "allow_fp32_to_bf16")),
-                   {"force_fp16": "float16", "force_fp32": "origin", "allow_fp32_to_fp16": "origin",
-                    "cube_fp16in_fp32out": "matmul_float16", "must_keep_origin_dtype": "origin",
+            Legacy(
+                "precision_mode",
+                Choice(
+                    (
+                        "force_fp16",
+                        "force_fp32",
+                        "allow_fp32_to_fp16",
+                        "cube_fp16in_fp32out",
+                        "must_keep_origin_dtype",
+                        "allow_mix_precision",
+                        "allow_mix_precision_fp16",
+                        "allow_mix_precision_bf16",
+                        "allow_fp32_to_bf16",
+                    )
+                ),
+                {
+                    "force_fp16": "float16",
+                    "force_fp32": "origin",
+                    "allow_fp32_to_fp16": "origin",
+                    "cube_fp16in_fp32out": "matmul_float16",
+                    "must_keep_origin_dtype": "origin",
                     "allow_mix_precision": "mixed_float16",
                     "allow_mix_precision_fp16": "mixed_float16",
-                    "allow_mix_precision_bf16": "mixed_bfloat16", "allow_fp32_to_bf16": "origin"}),
-            Legacy("precision_mode_v2",
-                   Choice(("fp16", "origin", "cube_fp16in_fp32out", "mixed_float16",
-                           "mixed_bfloat16")),
-                   {"fp16": "float16", "origin": "origin", "cube_fp16in_fp32out": "matmul_float16",
-                    "mixed_float16": "mixed_float16", "mixed_bfloat16": "mixed_bfloat16"}),
+                    "allow_mix_precision_bf16": "mixed_bfloat16",
+                    "allow_fp32_to_bf16": "origin",
+                },
+            ),
+            Legacy(
+                "precision_mode_v2",
+                Choice(
+                    ("fp16", "origin", "cube_fp16in_fp32out", "mixed_float16", "mixed_bfloat16")
+                ),
+                {
+                    "fp16": "float16",
+                    "origin": "origin",
+                    "cube_fp16in_fp32out": "matmul_float16",
+                    "mixed_float16": "mixed_float16",
+                    "mixed_bfloat16": "mixed_bfloat16",
+                },
+            ),
         ),
         mechanism="operators' inputs are converted while a program is traced, their results back to "
         "the dtype that the recording promised",
@@ -179,8 +224,11 @@ OPTIONS: tuple[Option, ...] = (
         applies="compile",
         legacy=(
             Legacy("MXNET_CUDA_ALLOW_TENSOR_CORE", Boolean(), {True: "default", False: "highest"}),
-            Legacy("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", Boolean(),
-                   {True: "float16", False: "default"}),
+            Legacy(
+                "MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION",
+                Boolean(),
+                {True: "float16", False: "default"},
+            ),
         ),
         combine=_strongest,
         mechanism="jax.default_matmul_precision round each operator, or converted operands",
@@ -196,7 +244,9 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("op_select_implmode"),),
         compiler=lambda mode, platform: (
             {"xla_cpu_enable_fast_math": True}
-            if mode == "high_performance" and platform == "cpu" else {}),
+            if mode == "high_performance" and platform == "cpu"
+            else {}
+        ),
         mechanism="jax.default_matmul_precision round the operators of precision.impl_ops (all, if none)",
     ),
     Option(
@@ -211,8 +261,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "precision.op_impl",
-        PerOperator(_IMPLEMENTATIONS, {
-            "keep_fp16": "sums of 16-bit floats follow precision.accumulation and precision.product_accumulation"}),
+        PerOperator(
+            _IMPLEMENTATIONS,
+            {
+                "keep_fp16": "sums of 16-bit floats follow precision.accumulation and precision.product_accumulation"
+            },
+        ),
         MappingProxyType({}),
         doc="Whether single operators are computed exactly or fast.",
         effect="Stronger than precision.impl. support_out_of_bound_index is so anyway: no operator reads or writes "
@@ -244,7 +298,11 @@ OPTIONS: tuple[Option, ...] = (
         applies="compile",
         legacy=(
             Legacy("MXNET_FC_TRUE_FP16", Boolean(), {True: "narrow", False: None}),
-            Legacy("MXNET_CUDNN_ALLOW_REDUCED_PRECISION_REDUCTION", Boolean(), {True: None, False: "wide"}),
+            Legacy(
+                "MXNET_CUDNN_ALLOW_REDUCED_PRECISION_REDUCTION",
+                Boolean(),
+                {True: None, False: "wide"},
+            ),
         ),
         combine=lambda values: next((v for v in ("wide", "narrow") if v in set(values)), None),
         dynamic=True,

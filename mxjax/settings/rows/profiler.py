@@ -21,8 +21,10 @@ class _Switches:
     _switches = ("training_trace", "hccl", "aicpu", "runtime_api", "l2", "msproftx")
     _traces = Choice(tuple(_levels))
 
-    expected = ("a dict or JSON with output: a path; storage_limit: bytes; task_trace: on, off, l0 or l1; "
-                "training_trace, hccl, aicpu, runtime_api, l2, msproftx: on or off")
+    expected = (
+        "a dict or JSON with output: a path; storage_limit: bytes; task_trace: on, off, l0 or l1; "
+        "training_trace, hccl, aicpu, runtime_api, l2, msproftx: on or off"
+    )
 
     def convert(self, raw: object) -> Mapping[str, Any]:
         if isinstance(raw, str):
@@ -37,12 +39,15 @@ class _Switches:
                 found[name] = self._kinds[name].convert(value)
             elif name in ("task_trace", "task_time"):
                 level = value if value in (0, 1, 2) and not isinstance(value, bool) else None
-                found["task_trace"] = self._levels[self._traces.convert(value)] if level is None else level
+                found["task_trace"] = (
+                    self._levels[self._traces.convert(value)] if level is None else level
+                )
             elif name in self._switches:
                 found[name] = value if isinstance(value, bool) else self._on.convert(value) == "on"
             else:
                 raise KindError(f"{name!r} is none of its options")
         return MappingProxyType(found)
+
 
 OPTIONS: tuple[Option, ...] = (
     Option(

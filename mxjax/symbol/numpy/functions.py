@@ -28,7 +28,16 @@ def linspace(
         raise errors.MXNetNotImplementedError(
             "start and stop only support int; retstep and axis are not there for symbols"
         )
-    return _row("linspace", "linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype, **kwargs)
+    return _row(
+        "linspace",
+        "linspace",
+        start=start,
+        stop=stop,
+        num=num,
+        endpoint=endpoint,
+        dtype=dtype,
+        **kwargs,
+    )
 
 
 def where(condition: Any, x: Any, y: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,9 @@ from ..front import fill as _fill
 from ..symbol import _Symbol
 
 
-def multinomial(n: Any = None, p: Any = None, shape: Any = (), dtype: Any = None, **kwargs: Any) -> Any:
+def multinomial(
+    n: Any = None, p: Any = None, shape: Any = (), dtype: Any = None, **kwargs: Any
+) -> Any:
     """How often each outcome comes in n trials, a number for each row of probabilities p; ``shape`` draws of each."""
     kwargs.pop("ctx", None)
     given = {"shape": shape, "dtype": dtype, **kwargs}

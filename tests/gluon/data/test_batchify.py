@@ -111,7 +111,12 @@ def test_group_errors():
 
 
 def test_stack_goes_through_dictionaries():
-    batch = Stack()([{"x": np.ones(2), "y": 0, "deep": {"z": 1.5}}, {"x": np.zeros(2), "y": 1, "deep": {"z": 2.5}}])
+    batch = Stack()(
+        [
+            {"x": np.ones(2), "y": 0, "deep": {"z": 1.5}},
+            {"x": np.zeros(2), "y": 1, "deep": {"z": 2.5}},
+        ]
+    )
     assert list(batch) == ["x", "y", "deep"]
     check(batch["x"], [[1, 1], [0, 0]], "float64")
     check(batch["y"], [0, 1], "int64")
@@ -125,7 +130,11 @@ def test_what_dictionaries_hold_that_is_no_number_stays_a_list():
         {"text": "two", "tokens": [3], "vector": [3.0, 4.0], "none": None, "words": ["c", "d"]},
     ]
     batch = Stack()(samples)
-    assert batch["text"] == ["one", "two"] and batch["tokens"] == [[1, 2], [3]] and batch["none"] == [None, None]
+    assert (
+        batch["text"] == ["one", "two"]
+        and batch["tokens"] == [[1, 2], [3]]
+        and batch["none"] == [None, None]
+    )
     assert batch["words"] == [["a", "b"], ["c", "d"]]
     check(batch["vector"], [[1, 2], [3, 4]], "float64")
 

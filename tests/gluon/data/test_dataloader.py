@@ -196,7 +196,11 @@ def test_threads_end_with_their_loader():
     earlier = set(threading.enumerate())
 
     def loaders():
-        return [t for t in threading.enumerate() if t.name.startswith("mxjax-loader") and t not in earlier]
+        return [
+            t
+            for t in threading.enumerate()
+            if t.name.startswith("mxjax-loader") and t not in earlier
+        ]
 
     loader = DataLoader(list(range(10)), 3, num_workers=2, thread_pool=True)
     batches = iter(loader)
@@ -294,10 +298,14 @@ class TableOfRows:
         return {"text": f"row {i}", "pixels": np.full((2, 2), i, "uint8"), "label": i % 2}
 
 
-@pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "thread_pool": True}, {"num_workers": 1}])
+@pytest.mark.parametrize(
+    "workers", [{}, {"num_workers": 2, "thread_pool": True}, {"num_workers": 1}]
+)
 def test_samples_that_are_dictionaries(workers):
     batches = list(DataLoader(TableOfRows(), 3, **workers))
-    assert [b["text"] for b in batches] == [[f"row {i}" for i in r] for r in (range(3), range(3, 6))]
+    assert [b["text"] for b in batches] == [
+        [f"row {i}" for i in r] for r in (range(3), range(3, 6))
+    ]
     for b, first in zip(batches, (0, 3), strict=True):
         assert b["pixels"].dtype == "uint8" and b["pixels"].shape == (3, 2, 2)
         assert b["pixels"][:, 0, 0].tolist() == [first, first + 1, first + 2]

@@ -141,7 +141,12 @@ def test_what_stands_in_for_mxnets_handles():
     whole = dataset.__mx_handle__()
     part = dataset.take(2).__mx_handle__()
     assert len(whole) == 3 and len(part) == 2 and part[1][0].asnumpy().tolist() == [2, 3]
-    assert [len(each[0]) for each in (ArrayDataset(part, part), ArrayDataset(part, part).__mx_handle__())] == [2, 4]
-    stack = mx.gluon.data.batchify.Group(mx.gluon.data.batchify.Stack(), mx.gluon.data.batchify.Pad(val=-1))
+    assert [
+        len(each[0])
+        for each in (ArrayDataset(part, part), ArrayDataset(part, part).__mx_handle__())
+    ] == [2, 4]
+    stack = mx.gluon.data.batchify.Group(
+        mx.gluon.data.batchify.Stack(), mx.gluon.data.batchify.Pad(val=-1)
+    )
     both = stack.__mx_handle__()([(np.ones(2), np.ones(1)), (np.ones(2), np.ones(3))])
     assert [each.shape for each in both] == [(2, 2), (2, 3)]

@@ -127,7 +127,9 @@ class Make:
         self.threads, self.workers = threads, workers
 
     def __call__(self, dataset):
-        return DataLoader(dataset, BATCH, num_workers=self.workers, thread_pool=self.threads, timeout=60)
+        return DataLoader(
+            dataset, BATCH, num_workers=self.workers, thread_pool=self.threads, timeout=60
+        )
 
 
 def children():
@@ -160,7 +162,9 @@ def own_threads():
 
 def run(count, share, seed, folders):
     """So many runs, of which one of `share` has processes, the others threads."""
-    DataLoader(Numbers(), LENGTH, num_workers=1).__iter__().__next__()  # loky's own helper process stays
+    DataLoader(
+        Numbers(), LENGTH, num_workers=1
+    ).__iter__().__next__()  # loky's own helper process stays
     gc.collect()
     processes = children()
     dice = random.Random(seed)
@@ -179,13 +183,17 @@ def run(count, share, seed, folders):
         assert not any(left), f"run {number}, {what.__name__}: {left}"
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts the processes that are left in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="counts the processes that are left in /proc"
+)
 def test_some_runs(folders):
     run(40, share=8, seed=1, folders=folders)
     assert len(folders) > 4
 
 
 @pytest.mark.slow  # a thousand loaders with processes take ten minutes
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts the processes that are left in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="counts the processes that are left in /proc"
+)
 def test_many_runs(folders):
     run(1000, share=1, seed=2, folders=folders)

@@ -156,7 +156,9 @@ def test_random_transforms_differ_from_call_to_call_and_follow_the_seed(transfor
     mx.random.seed(3)
     second = run()
     for a, b in zip(first, second, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-4)  # of numbers up to 255; a graph's first call is NumPy's
+        np.testing.assert_allclose(
+            a, b, rtol=2e-6, atol=1e-4
+        )  # of numbers up to 255; a graph's first call is NumPy's
     assert len({out.tobytes() for out in first}) > 1
 
 

@@ -19,8 +19,13 @@ def test_texts_of_layers_and_parameters():
     assert repr(nn.Dense(4, activation="relu")) == "Dense(None -> 4, Activation(relu))"
     assert repr(nn.BatchNorm()).endswith("use_global_stats=False, in_channels=None)")
     conv = nn.Conv2D(3, (3, 2), strides=2, groups=3, use_bias=False)
-    assert repr(conv) == "Conv2D(None -> 3, kernel_size=(3, 2), stride=(2, 2), groups=3, bias=False)"
-    assert repr(nn.Conv2DTranspose(2, 3, in_channels=3)) == "Conv2DTranspose(2 -> 3, kernel_size=(3, 3), stride=(1, 1))"
+    assert (
+        repr(conv) == "Conv2D(None -> 3, kernel_size=(3, 2), stride=(2, 2), groups=3, bias=False)"
+    )
+    assert (
+        repr(nn.Conv2DTranspose(2, 3, in_channels=3))
+        == "Conv2DTranspose(2 -> 3, kernel_size=(3, 3), stride=(1, 1))"
+    )
     assert repr(gluon.Parameter("w", shape=(2, 3))).startswith("Parameter w (shape=(2, 3), ")
     assert repr(gluon.contrib.nn.HybridConcurrent()).startswith("HybridConcurrent(")
 
@@ -28,7 +33,14 @@ def test_texts_of_layers_and_parameters():
 def test_an_exported_network_has_its_layers_names(tmp_path):
     net = nn.HybridSequential(prefix="e_")
     with net.name_scope():
-        net.add(nn.Conv2D(2, 3), nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten(), nn.Dense(3))
+        net.add(
+            nn.Conv2D(2, 3),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.GlobalAvgPool2D(),
+            nn.Flatten(),
+            nn.Dense(3),
+        )
     net.initialize()
     net.hybridize()
     data = mx.nd.random.uniform(shape=(1, 2, 5, 5))
@@ -40,10 +52,14 @@ def test_an_exported_network_has_its_layers_names(tmp_path):
         "e_conv0_fwd_output", "e_batchnorm0_fwd_output", "e_relu0_fwd_output", "e_pool0_fwd_output",
         "e_flatten0_flatten0_output", "e_dense0_fwd_output",
     ]  # fmt: skip
-    block = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    block = gluon.SymbolBlock.imports(
+        str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
+    )
     assert abs(block(data) - want).asnumpy().max() < 1e-5
     # Features are taken out with the parameters of the whole.
-    part = gluon.SymbolBlock(inner["e_flatten0_flatten0_output"], mx.sym.var("data"), params=net.collect_params())
+    part = gluon.SymbolBlock(
+        inner["e_flatten0_flatten0_output"], mx.sym.var("data"), params=net.collect_params()
+    )
     assert part(data).shape == (1, 2)
 
 
@@ -57,7 +73,9 @@ def test_a_network_that_asks_for_shapes_is_exported_as_it_ran(tmp_path):
     net.hybridize()
     net(mx.nd.ones((2, 3, 4)))
     net.export(str(tmp_path / "net"))
-    assert mx.sym.load(str(tmp_path / "net-symbol.json")).infer_shape(data=(2, 3, 4))[1] == [(2, 12)]
+    assert mx.sym.load(str(tmp_path / "net-symbol.json")).infer_shape(data=(2, 3, 4))[1] == [
+        (2, 12)
+    ]
 
 
 def test_a_file_with_more_than_the_network_has(tmp_path):
@@ -83,13 +101,27 @@ def test_what_a_scheduler_logs(caplog):
 @pytest.mark.parametrize(
     ("name", "count", "some"),
     [
-        ("resnet18_v1", 102, ["net_conv0_weight", "net_stage1_batchnorm0_gamma", "net_stage4_conv4_weight"]),
+        (
+            "resnet18_v1",
+            102,
+            ["net_conv0_weight", "net_stage1_batchnorm0_gamma", "net_stage4_conv4_weight"],
+        ),
         ("squeezenet1.0", 52, ["net_conv0_bias", "net_conv25_weight"]),
-        ("mobilenetv2_0.25", 266, ["net_features_linearbottleneck16_conv2_weight", "net_output_pred_weight"]),
-        ("densenet121", 606, ["net_stage4_conv31_weight", "net_batchnorm4_running_var", "net_dense0_bias"]),
+        (
+            "mobilenetv2_0.25",
+            266,
+            ["net_features_linearbottleneck16_conv2_weight", "net_output_pred_weight"],
+        ),
+        (
+            "densenet121",
+            606,
+            ["net_stage4_conv31_weight", "net_batchnorm4_running_var", "net_dense0_bias"],
+        ),
     ],
 )
 def test_names_of_the_model_zoo(name, count, some):
     net = gluon.model_zoo.vision.get_model(name, classes=7, prefix="net_")
     names = list(net.collect_params())
-    assert len(names) == count and set(some) <= set(names) and all(n.startswith("net_") for n in names)
+    assert (
+        len(names) == count and set(some) <= set(names) and all(n.startswith("net_") for n in names)
+    )

@@ -26,7 +26,13 @@ LOSSES = {
     "sigmoid": (lambda: L.SigmoidBCELoss(), PRED, LABEL),
     "sigmoid, weighted": (lambda: L.SigmoidBCELoss(), PRED, LABEL, WEIGHT),
     "sigmoid, positives": (lambda: L.SigmoidBCELoss(), PRED, LABEL, WEIGHT, POSITIVE),
-    "sigmoid of probabilities": (lambda: L.SigmoidBCELoss(from_sigmoid=True), PRED, LABEL, WEIGHT, POSITIVE),
+    "sigmoid of probabilities": (
+        lambda: L.SigmoidBCELoss(from_sigmoid=True),
+        PRED,
+        LABEL,
+        WEIGHT,
+        POSITIVE,
+    ),
     "softmax": (lambda: L.SoftmaxCELoss(), PRED, CLASSES),
     "softmax, weighted": (lambda: L.SoftmaxCELoss(), PRED, CLASSES, WEIGHT),
     "softmax, dense": (lambda: L.SoftmaxCELoss(sparse_label=False), PRED, LABEL),
@@ -43,7 +49,11 @@ LOSSES = {
     "logistic, binary": (lambda: L.LogisticLoss(label_format="binary"), PRED, LABEL),
     "triplet": (lambda: L.TripletLoss(), PRED, LABEL, THIRD),
     "poisson": (lambda: L.PoissonNLLLoss(), PRED, LABEL),
-    "poisson, full": (lambda: L.PoissonNLLLoss(from_logits=False, compute_full=True), PRED, LABEL * 5),
+    "poisson, full": (
+        lambda: L.PoissonNLLLoss(from_logits=False, compute_full=True),
+        PRED,
+        LABEL * 5,
+    ),
     "cosine": (lambda: L.CosineEmbeddingLoss(margin=0.1), PRED, LABEL, SIGNS),
 }
 
@@ -129,7 +139,9 @@ def test_losses(name):
 def test_every_loss_is_there():
     seen = {type(make()) for make, *_ in LOSSES.values()}
     made = {getattr(L, name) for name in L.__all__} - {L.Loss}
-    assert made - seen == {L.SDMLLoss}  # which asks for the batch's size: MXNet 1.9.1 refuses symbols, too
+    assert made - seen == {
+        L.SDMLLoss
+    }  # which asks for the batch's size: MXNet 1.9.1 refuses symbols, too
 
 
 def test_containers_and_plain_blocks():
@@ -177,5 +189,8 @@ def test_labels_of_a_cosine_that_are_neither():
 
 def test_prefixes():
     assert nn.DeformableConvolution(2, kernel_size=(3, 3)).prefix == "deformable_conv0_"
-    assert nn.ModulatedDeformableConvolution(2, kernel_size=(3, 3)).prefix == "modulated_deformable_conv0_"
+    assert (
+        nn.ModulatedDeformableConvolution(2, kernel_size=(3, 3)).prefix
+        == "modulated_deformable_conv0_"
+    )
     assert rnn.BidirectionalCell(rnn.LSTMCell(2), rnn.LSTMCell(2)).prefix == ""

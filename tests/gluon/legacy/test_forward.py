@@ -45,7 +45,9 @@ def test_values_and_gradients(kind, hybridize):
             y = net(x)
         y.backward()
     assert type(y) is type(x)
-    assert y.asnumpy().tolist() == [[4.0, 2.0, 8.0]] and x.grad.asnumpy().tolist() == [[2.0, 0.0, 2.0]]
+    assert y.asnumpy().tolist() == [[4.0, 2.0, 8.0]] and x.grad.asnumpy().tolist() == [
+        [2.0, 0.0, 2.0]
+    ]
     assert net.old.gain.grad().asnumpy().tolist() == [1.0, 0.0, 3.0]
 
 
@@ -67,7 +69,9 @@ def test_nested_arguments_and_none():
     for hybridize in (False, True):
         net = Pair()
         net.hybridize(hybridize)
-        assert net([x, x]).asnumpy().tolist() == [2.0, 2.0] and net([x, x], x * 3).asnumpy().tolist() == [4.0, 4.0]
+        assert net([x, x]).asnumpy().tolist() == [2.0, 2.0] and net(
+            [x, x], x * 3
+        ).asnumpy().tolist() == [4.0, 4.0]
 
 
 def test_nothing_to_run():

@@ -27,8 +27,15 @@ class Digits(gluon.data.vision.MNIST):
 def test_datasets_transform_as_they_are_read(mxnet1, tmp_path):
     digits = Digits(str(tmp_path), transform=lambda x, y: (x.astype("float32") / 255, y * 2))
     image, label = digits[3]
-    assert image.dtype == np.float32 and float(image.max().asscalar()) <= 1 and label == 6 and len(digits) == 5
-    loader = gluon.data.DataLoader(digits, 2, auto_reload=True)  # which MXNet 1.9 has, and nothing depends on
+    assert (
+        image.dtype == np.float32
+        and float(image.max().asscalar()) <= 1
+        and label == 6
+        and len(digits) == 5
+    )
+    loader = gluon.data.DataLoader(
+        digits, 2, auto_reload=True
+    )  # which MXNet 1.9 has, and nothing depends on
     assert [batch[1].asnumpy().tolist() for batch in loader] == [[0, 2], [4, 6], [8]]
     for name, value in (("a", 50), ("b", 90)):
         (tmp_path / "images" / name).mkdir(parents=True)
@@ -134,8 +141,12 @@ def test_saved_tensors_can_be_let_go():
 CELLS = {
     "zoneout": lambda: rnn.ZoneoutCell(rnn.LSTMCell(3, input_size=3), 0.2, 0.2),
     "masks": lambda: rnn.VariationalDropoutCell(rnn.LSTMCell(3, input_size=3), 0.2, 0.2, 0.2),
-    "masks of outputs": lambda: rnn.VariationalDropoutCell(rnn.GRUCell(3, input_size=3), drop_outputs=0.5),
-    "a stack": lambda: stacked(rnn.RNNCell(3, input_size=3), rnn.ZoneoutCell(rnn.GRUCell(3, input_size=3), 0.5)),
+    "masks of outputs": lambda: rnn.VariationalDropoutCell(
+        rnn.GRUCell(3, input_size=3), drop_outputs=0.5
+    ),
+    "a stack": lambda: stacked(
+        rnn.RNNCell(3, input_size=3), rnn.ZoneoutCell(rnn.GRUCell(3, input_size=3), 0.5)
+    ),
 }
 
 
@@ -212,13 +223,17 @@ def test_operators_without_arguments_look_at_none(name):
     got, want = getattr(mx.nd, name)(x, dtype="int32", bogus=1), getattr(mx.nd, name)(x)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
-    made = getattr(mx.sym, name)(mx.sym.var("x"), dtype="int32").bind(mx.cpu(), {"x": x}).forward()[0]
+    made = (
+        getattr(mx.sym, name)(mx.sym.var("x"), dtype="int32").bind(mx.cpu(), {"x": x}).forward()[0]
+    )
     np.testing.assert_array_equal(made.asnumpy(), want.asnumpy())
 
 
 def test_sparse_embedding_is_deterministic():
     rows = mx.nd.array([[1.0, 2.0], [3.0, 4.0]])
-    out = mx.nd.contrib.SparseEmbedding(mx.nd.array([1, 0]), rows, input_dim=2, output_dim=2, deterministic=True)
+    out = mx.nd.contrib.SparseEmbedding(
+        mx.nd.array([1, 0]), rows, input_dim=2, output_dim=2, deterministic=True
+    )
     assert out.asnumpy().tolist() == [[3, 4], [1, 2]]
 
 
@@ -229,7 +244,10 @@ def test_metrics_of_an_estimator_are_called_after_the_loss(mxnet1):
     net.initialize()
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     fit = Estimator(net=net, loss=gluon.loss.SoftmaxCELoss(), trainer=trainer, context=mx.cpu())
-    assert [m.get()[0] for m in fit.train_metrics] == ["training accuracy", "training softmaxcrossentropyloss"]
+    assert [m.get()[0] for m in fit.train_metrics] == [
+        "training accuracy",
+        "training softmaxcrossentropyloss",
+    ]
 
 
 NORMALISED = [
@@ -243,15 +261,22 @@ def test_groups_have_a_scale_and_a_shift(mxnet1, tmp_path):
     x = mx.nd.array(np.random.RandomState(0).randn(2, 4, 3))
     layer = gluon.nn.GroupNorm(2, prefix="norm_")
     layer.initialize()
-    assert {name: p.shape for name, p in layer.collect_params().items()} == {"norm_gamma": (2,), "norm_beta": (2,)}
-    mx.nd.save(str(tmp_path / "n.params"), {"gamma": mx.nd.array([1, 2]), "beta": mx.nd.array([0.1, 0.2])})
+    assert {name: p.shape for name, p in layer.collect_params().items()} == {
+        "norm_gamma": (2,),
+        "norm_beta": (2,),
+    }
+    mx.nd.save(
+        str(tmp_path / "n.params"), {"gamma": mx.nd.array([1, 2]), "beta": mx.nd.array([0.1, 0.2])}
+    )
     layer.load_parameters(str(tmp_path / "n.params"))
     for _ in range(2):
         np.testing.assert_allclose(layer(x).asnumpy().ravel(), NORMALISED, atol=6e-5)
         layer.hybridize()
     out = mx.sym.GroupNorm(mx.sym.var("x"), num_groups=2, name="n")
     assert out.infer_shape(x=(2, 4, 3))[0] == [(2, 4, 3), (2,), (2,)]
-    bound = out.bind(mx.cpu(), {"x": x, "n_gamma": mx.nd.array([1, 2]), "n_beta": mx.nd.array([0.1, 0.2])})
+    bound = out.bind(
+        mx.cpu(), {"x": x, "n_gamma": mx.nd.array([1, 2]), "n_beta": mx.nd.array([0.1, 0.2])}
+    )
     np.testing.assert_allclose(bound.forward()[0].asnumpy().ravel(), NORMALISED, atol=6e-5)
 
 
@@ -265,7 +290,10 @@ def test_channels_have_a_scale_and_a_shift_of_mxnet_2():
 @pytest.mark.parametrize(
     ("made", "names"),
     [
-        (lambda: gluon.contrib.rnn.LSTMPCell(4, 3, prefix="c_"), "i2h_weight h2h_weight h2r_weight i2h_bias h2h_bias"),
+        (
+            lambda: gluon.contrib.rnn.LSTMPCell(4, 3, prefix="c_"),
+            "i2h_weight h2h_weight h2r_weight i2h_bias h2h_bias",
+        ),
         (
             lambda: gluon.contrib.cnn.DeformableConvolution(3, 3, prefix="c_"),
             "offset_weight offset_bias deformable_conv_weight deformable_conv_bias",

@@ -22,7 +22,9 @@ class Normed(nn.Dense):
 
     def hybrid_forward(self, F, x, weight, bias=None, g=None):
         v = F.broadcast_div(weight, F.norm(weight, axis=1, keepdims=True))
-        return F.FullyConnected(x, F.broadcast_mul(v, g), bias, num_hidden=self._units, flatten=self._flatten)
+        return F.FullyConnected(
+            x, F.broadcast_mul(v, g), bias, num_hidden=self._units, flatten=self._flatten
+        )
 
 
 class Sharper(loss.SoftmaxCELoss):
@@ -42,7 +44,9 @@ class Tripled(nn.HybridSequential):
 
 class Cell(rnn.LSTMCell):
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
-        out, states = super().hybrid_forward(F, inputs, states, i2h_weight, F.abs(h2h_weight), i2h_bias, h2h_bias)
+        out, states = super().hybrid_forward(
+            F, inputs, states, i2h_weight, F.abs(h2h_weight), i2h_bias, h2h_bias
+        )
         return out * 2, states
 
 
@@ -77,8 +81,12 @@ def test_cells(hybridize):
         cell = Cell(4, input_size=3)
         cell.initialize(mx.init.Constant(-0.1))
         cell.hybridize(hybridize)
-        out, states = cell.unroll(2, nd.array(X).reshape((2, 2, 3)), layout="TNC", merge_outputs=True)
-        np.testing.assert_allclose(out.asnumpy().ravel()[[0, 4, 8]], [-0.10784, -0.10761, -0.099538], rtol=1e-4)
+        out, states = cell.unroll(
+            2, nd.array(X).reshape((2, 2, 3)), layout="TNC", merge_outputs=True
+        )
+        np.testing.assert_allclose(
+            out.asnumpy().ravel()[[0, 4, 8]], [-0.10784, -0.10761, -0.099538], rtol=1e-4
+        )
         np.testing.assert_allclose(states[0].asnumpy()[:, 0], [-0.049769, -0.068041], rtol=1e-4)
         composed, _ = cell.unroll(2, sym.var("x"), layout="TNC", merge_outputs=True)
         names = ["i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"]
@@ -112,4 +120,6 @@ def test_a_modifier_of_cells():
     cell = Plus(rnn.GRUCell(3, input_size=3))
     cell.initialize(mx.init.Constant(0.1))
     out, _ = cell.unroll(2, nd.array(X).reshape((2, 2, 3)), layout="TNC", merge_outputs=True)
-    np.testing.assert_allclose(out.asnumpy().ravel()[[0, 3, 6]], [1.1285, 1.1281, 1.1101], rtol=1e-4)
+    np.testing.assert_allclose(
+        out.asnumpy().ravel()[[0, 3, 6]], [1.1285, 1.1281, 1.1101], rtol=1e-4
+    )

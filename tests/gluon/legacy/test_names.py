@@ -42,9 +42,16 @@ NAMES = [
 def test_long_names(fresh_names):
     net = Net(prefix="net_")
     assert list(net.collect_params()) == NAMES
-    assert (net.name, net.prefix, net.out.name, net.body.prefix) == ("net", "net_", "net_dense0", "net_body_")
+    assert (net.name, net.prefix, net.out.name, net.body.prefix) == (
+        "net",
+        "net_",
+        "net_dense0",
+        "net_body_",
+    )
     assert net.scale.name == "net_scale" and list(net.params) == ["net_scale", "net_one"]
-    assert list(net.collect_params(".*body.*weight")) == [n for n in NAMES if "body" in n and "weight" in n]
+    assert list(net.collect_params(".*body.*weight")) == [
+        n for n in NAMES if "body" in n and "weight" in n
+    ]
     assert repr(net.out.params) == (
         "net_dense0_ (\n  Parameter net_dense0_weight (shape=(2, 4), dtype=float32)\n"
         "  Parameter net_dense0_bias (shape=(2,), dtype=float32)\n)"
@@ -71,19 +78,32 @@ def test_names_that_a_symbol_gave_stay(fresh_names):
             outer.add(gluon.SymbolBlock(symbol, symbol.get_internals()["x"]))
             outer.add(nn.Dense(1))
         assert outer[0].prefix == "" and list(outer[0].collect_params()) == ["fc_weight", "fc_bias"]
-        assert list(outer.collect_params()) == ["fc_weight", "fc_bias", "net_dense0_weight", "net_dense0_bias"]
+        assert list(outer.collect_params()) == [
+            "fc_weight",
+            "fc_bias",
+            "net_dense0_weight",
+            "net_dense0_bias",
+        ]
 
 
 def test_both_spellings_find_a_parameter(fresh_names):
     net = Net(prefix="net_")
     params = net.collect_params()
-    assert params["body.0.weight"] is params["net_body_dense0_weight"] and "scale" in params and "no" not in params
+    assert (
+        params["body.0.weight"] is params["net_body_dense0_weight"]
+        and "scale" in params
+        and "no" not in params
+    )
     assert "body.0.bias" in net.collect_params("net_body.*")
     modern = nn.HybridSequential()
     modern.add(nn.Dense(4, in_units=3))
     params = modern.collect_params()
     assert list(params) == ["0.weight", "0.bias"] and params["dense0_weight"] is params["0.weight"]
-    assert params.get("missing") is None and params.get("missing", 3) == 3 and params.get("0.bias") is params["0.bias"]
+    assert (
+        params.get("missing") is None
+        and params.get("missing", 3) == 3
+        and params.get("0.bias") is params["0.bias"]
+    )
     assert modern[0].params["weight"].name == "weight" and "dense0_bias" in modern[0].params
     with pytest.raises(KeyError, match=r"did you mean '0\.weight'"):
         params["0.wieght"]
@@ -104,7 +124,11 @@ def test_parameters_are_shared(fresh_names):
 def test_get():
     params = gluon.ParameterDict("p_")
     a = params.get("a", shape=(0, 3), allow_deferred_init=True)
-    assert params.get("a", shape=(2, 0)) is a and a.shape == (2, 3) and params.get("a", dtype="float32") is a
+    assert (
+        params.get("a", shape=(2, 0)) is a
+        and a.shape == (2, 3)
+        and params.get("a", dtype="float32") is a
+    )
     with pytest.raises(AssertionError, match="Cannot retrieve Parameter 'p_a'"):
         params.get("a", shape=(4, 3))
     with pytest.raises(AssertionError, match="not a constant"):
@@ -145,7 +169,11 @@ def test_all_at_once(fresh_names):
     params.initialize(mx.init.One(), ctx=mx.cpu(0))
     params.setattr("lr_mult", 0.5)
     net.out.params.setattr("grad_req", "null")
-    assert net.out.weight.grad_req == "null" and net.scale.lr_mult == 0.5 and params.list_ctx() == [mx.cpu(0)]
+    assert (
+        net.out.weight.grad_req == "null"
+        and net.scale.lr_mult == 0.5
+        and params.list_ctx() == [mx.cpu(0)]
+    )
     params.zero_grad()
     params.reset_ctx(mx.cpu(1))
     assert params.list_ctx() == [mx.cpu(1)]
@@ -155,7 +183,10 @@ def test_copies_keep_their_names(fresh_names):
     net = Net(prefix="net_")
     net.initialize()
     for again in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
-        assert list(again.collect_params()) == NAMES and again.scale is again.params["net_scale"] is not net.scale
+        assert (
+            list(again.collect_params()) == NAMES
+            and again.scale is again.params["net_scale"] is not net.scale
+        )
         assert again.out.params.prefix == "net_dense0_"
 
 

@@ -48,7 +48,10 @@ def test_dtypes_of_a_symbols_parameters():
     x = sym.var("data", dtype="float16")
     out = sym.FullyConnected(x, num_hidden=2, name="fc")
     assert _infer_param_types([x], out, out.list_arguments(), []) == ([onp.float16] * 3, [])
-    assert _infer_param_types([x], out, ["fc_weight"], []) == ([onp.float32], [])  # MXNet counts the input, too
+    assert _infer_param_types([x], out, ["fc_weight"], []) == (
+        [onp.float32],
+        [],
+    )  # MXNet counts the input, too
     assert _infer_param_types([sym.var("data")], out, ["fc_weight"], ["m"])[1] == [onp.float32]
 
 
@@ -70,11 +73,19 @@ class Scaled(nn.HybridBlock):
 
 def test_a_blocks_names(mxnet1):
     b = Scaled()
-    assert (b._prefix, b.prefix, b._empty_prefix) == ("mine_", "mine_", False) and b._scope is b.name_scope()
+    assert (b._prefix, b.prefix, b._empty_prefix) == (
+        "mine_",
+        "mine_",
+        False,
+    ) and b._scope is b.name_scope()
     assert list(b.collect_params()) == ["mine_w", "mine_dense0_weight", "mine_dense0_bias"]
     assert list(b._collect_params_with_prefix()) == ["w", "d.weight", "d.bias"]
     assert list(b._collect_params_with_prefix("net")) == ["net.w", "net.d.weight", "net.d.bias"]
-    assert list(b._params) == ["mine_w"] and list(b._reg_params) == ["w"] and list(b._children) == ["d"]
+    assert (
+        list(b._params) == ["mine_w"]
+        and list(b._reg_params) == ["w"]
+        and list(b._children) == ["d"]
+    )
     inputs, out = b._get_graph(nd.ones((1, 2)))
     assert [x.name for x in inputs] == ["data"] and out.name == "mine_dense0_fwd"
     assert out.list_arguments() == ["data", "mine_w", "mine_dense0_weight", "mine_dense0_bias"]
@@ -99,11 +110,24 @@ def test_a_parameters_state(mxnet1):
     d = nn.Dense(2)
     d.initialize()
     w = d.weight
-    assert w._data is w._ctx_list is w._ctx_map is None and len(w._deferred_init) == 4 and w._allow_deferred_init
+    assert (
+        w._data is w._ctx_list is w._ctx_map is None
+        and len(w._deferred_init) == 4
+        and w._allow_deferred_init
+    )
     d(nd.ones((1, 3)))
-    assert w._ctx_list == [mx.cpu(0)] and w._ctx_map == [[], [0]] and w._deferred_init == () and w._var.name == w.name
-    assert w._check_and_get(w._data, list)[0] is w._data[0] and w._check_and_get(w._grad, None).shape == (2, 3)
-    with pytest.raises(RuntimeError, match=r"was not initialized on context cpu\(1\). It was only initialized on"):
+    assert (
+        w._ctx_list == [mx.cpu(0)]
+        and w._ctx_map == [[], [0]]
+        and w._deferred_init == ()
+        and w._var.name == w.name
+    )
+    assert w._check_and_get(w._data, list)[0] is w._data[0] and w._check_and_get(
+        w._grad, None
+    ).shape == (2, 3)
+    with pytest.raises(
+        RuntimeError, match=r"was not initialized on context cpu\(1\). It was only initialized on"
+    ):
         w._check_and_get(w._data, mx.cpu(1))
 
 
@@ -120,7 +144,10 @@ def test_batches_of_tuples_and_of_lists(mxnet1):
         ]  # fmt: skip
         assert type(batch) is list and type(function([nd.ones(2), nd.ones(2)])) is nd.NDArray
     assert default_batchify_fn([[1, 2], [3, 4]]).asnumpy().tolist() == [[1, 2], [3, 4]]
-    assert [len(batch) for batch in gluon.data.DataLoader(gluon.data.SimpleDataset(ROWS), 3)] == [3, 3]
+    assert [len(batch) for batch in gluon.data.DataLoader(gluon.data.SimpleDataset(ROWS), 3)] == [
+        3,
+        3,
+    ]
     assert next(iter(gluon.data.DataLoader([[1, 2], [3, 4]], 2))).shape == (2, 2)
 
 
@@ -138,7 +165,12 @@ def test_iterators_over_pools():
     sampler = gluon.data.BatchSampler(gluon.data.SequentialSampler(4), 3, "keep")
     with ThreadPool(2) as pool:
         batches = _MultiWorkerIter(
-            pool, default_batchify_fn, sampler, worker_fn=_thread_worker_fn, prefetch=2, dataset=data
+            pool,
+            default_batchify_fn,
+            sampler,
+            worker_fn=_thread_worker_fn,
+            prefetch=2,
+            dataset=data,
         )
         assert len(batches) == 2 and [b[1].asnumpy().tolist() for b in batches] == [[0, 1, 2], [3]]
     loops: list[str] = []
@@ -171,7 +203,9 @@ def test_a_loader_that_begins_anew():
             read.append(i)
             return i
 
-    loader = gluon.data.DataLoader(Rows(), 1, auto_reload=True, num_workers=1, thread_pool=True, prefetch=1)
+    loader = gluon.data.DataLoader(
+        Rows(), 1, auto_reload=True, num_workers=1, thread_pool=True, prefetch=1
+    )
     assert loader.auto_reload and loader._begun is not None
     for _ in range(2):
         assert [int(b.asnumpy()[0]) for b in loader] == [0, 1] and loader._begun is not None
@@ -197,10 +231,17 @@ def test_sequences(mxnet1):
     turned = _format_sequence(None, x, "TNC", None, in_layout="NTC")
     assert turned[0].shape == (3, 2, 4) and turned[1] == 0 and turned[3] == 3
     assert _mask_sequence_variable_length(nd, x, 3, lengths, 1, True).asnumpy().sum() == 216
-    assert _mask_sequence_variable_length(nd, steps, 3, lengths, 1, False)[2].asnumpy()[0].tolist() == [0] * 4
+    assert (
+        _mask_sequence_variable_length(nd, steps, 3, lengths, 1, False)[2].asnumpy()[0].tolist()
+        == [0] * 4
+    )
     firsts = [step.asnumpy()[:, 0].tolist() for step in _reverse_sequences(steps, 3, lengths)]
     assert firsts == [[0, 20], [4, 16], [8, 12]]
-    assert [step.asnumpy()[:, 0].tolist() for step in _reverse_sequences(steps, 3)] == [[8, 20], [4, 16], [0, 12]]
+    assert [step.asnumpy()[:, 0].tolist() for step in _reverse_sequences(steps, 3)] == [
+        [8, 20],
+        [4, 16],
+        [0, 12],
+    ]
     cell = gluon.rnn.LSTMCell(4, input_size=4)
     cell.initialize()
     states = _get_begin_state(cell, nd, None, x, 2)
@@ -228,7 +269,12 @@ def test_options_of_layers_can_be_changed():
     out = conv(nd.ones((1, 2, 8, 8)))
     assert out.shape == (1, 4, 4, 4) and out.asnumpy().sum() == 800
     embedding = nn.Embedding(3, 4)
-    assert embedding._kwargs == {"input_dim": 3, "output_dim": 4, "dtype": "float32", "sparse_grad": False}
+    assert embedding._kwargs == {
+        "input_dim": 3,
+        "output_dim": 4,
+        "dtype": "float32",
+        "sparse_grad": False,
+    }
     assert nn.LayerNorm()._kwargs == {"eps": 1e-5, "axis": -1, "center": True, "scale": True}
     assert nn.GroupNorm()._kwargs == {"eps": 1e-5, "num_groups": 1, "center": True, "scale": True}
 
@@ -238,7 +284,9 @@ def test_layers_made_of_mxnets_bases():
 
     class Square(_Conv):
         def __init__(self, channels, kernel, **options):
-            super().__init__(channels, (kernel, kernel), 1, 0, 1, 1, "NCHW", 2, use_bias=False, **options)
+            super().__init__(
+                channels, (kernel, kernel), 1, 0, 1, 1, "NCHW", 2, use_bias=False, **options
+            )
 
     class Halved(_Pooling):
         def __init__(self):
@@ -248,7 +296,11 @@ def test_layers_made_of_mxnets_bases():
     square, up = Square(3, 3), Square(3, 3, op_name="Deconvolution", adj=0)
     for layer in (square, up):
         layer.initialize()
-    assert square(x).shape == (1, 3, 6, 6) and square.weight.shape == (3, 2, 3, 3) and up(x).shape == (1, 3, 10, 10)
+    assert (
+        square(x).shape == (1, 3, 6, 6)
+        and square.weight.shape == (3, 2, 3, 3)
+        and up(x).shape == (1, 3, 10, 10)
+    )
     assert Halved()(x).shape == (1, 2, 4, 4) and isinstance(nn.Conv2D(1, 1), _Conv)
     with mx.config.scope(compat_version="1.9"):
         assert (square._op_name, up._op_name, up.outpad) == ("Convolution", "Deconvolution", (0, 0))
@@ -269,7 +321,9 @@ def test_helpers_of_base():
     assert build_param_doc(["a", "b"], ["int", "float"], ["x", ""]) == (
         "Parameters\n----------\na : int\n    x\nb : float\n"
     )
-    assert c_str("q").value == b"q" and list(c_array(mx_uint, [1, 2])) == [1, 2] and _as_list(3) == [3]
+    assert (
+        c_str("q").value == b"q" and list(c_array(mx_uint, [1, 2])) == [1, 2] and _as_list(3) == [3]
+    )
     check_call(0)
     with pytest.raises(mx.MXNetError, match="returned -1"):
         check_call(-1)
@@ -287,13 +341,23 @@ def test_helpers_of_images_and_models(monkeypatch):
     from mxjax.gluon.utils import _get_repo_file_url, _get_repo_url
     from mxjax.image.image import _get_interp_method
 
-    assert [_get_interp_method(i, (10, 10, 20, 20)) for i in (0, 1, 2, 3, 4, 9)] == [0, 1, 2, 3, 4, 2]
+    assert [_get_interp_method(i, (10, 10, 20, 20)) for i in (0, 1, 2, 3, 4, 9)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        2,
+    ]
     assert _get_interp_method(9, (20, 20, 10, 10)) == 3 and _get_interp_method(9) == 2
     repo = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
     assert _get_repo_url() == model_store.apache_repo_url == repo
     assert _get_repo_file_url("gluon/x", "f.zip") == f"{repo}gluon/x/f.zip"
     monkeypatch.setitem(model_store._model_sha1, "own", "0123456789" * 4)
-    assert model_store.short_hash("own") == "01234567" and model_store.short_hash("resnet18_v1") == "a0666292"
+    assert (
+        model_store.short_hash("own") == "01234567"
+        and model_store.short_hash("resnet18_v1") == "a0666292"
+    )
 
 
 def test_checks_of_symbols_and_arrays():
@@ -324,7 +388,10 @@ def test_steps_of_training_loops():
         weights = [[start[n].copy() for _ in range(2)] for n in names]
         return weights, [[nd.ones(start["a"].shape), nd.ones(start["a"].shape) * 2], [None, None]]
 
-    assert _create_kvstore(None, 2, start) == (None, False) and _create_kvstore("local", 1, start)[0] is None
+    assert (
+        _create_kvstore(None, 2, start) == (None, False)
+        and _create_kvstore("local", 1, start)[0] is None
+    )
     store, on_store = _create_kvstore("local", 2, start)
     assert on_store
     with pytest.raises(TypeError, match="must be KVStore, str or None"):
@@ -338,7 +405,10 @@ def test_steps_of_training_loops():
     weights, grads = arrays()
     updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", learning_rate=0.1, wd=0))
     _update_params(weights, grads, updater, 2)
-    assert [[round(float(x), 5) for x in w.asnumpy()] for w in weights[0]] == [[0.9, 1.9], [0.8, 1.8]]
+    assert [[round(float(x), 5) for x in w.asnumpy()] for w in weights[0]] == [
+        [0.9, 1.9],
+        [0.8, 1.8],
+    ]
     plain, _ = _create_kvstore("local", 2, start)
     weights, grads = arrays()
     _initialize_kvstore(plain, weights, start, names, False)
@@ -350,9 +420,15 @@ def test_a_trainers_and_a_modules_state(mxnet1):
     net = nn.Dense(1, in_units=2)
     net.initialize()
     trainer = gluon.Trainer(net.collect_params(), "sgd")
-    assert trainer._contexts == [mx.cpu(0)] and not trainer._contains_sparse_grad and not trainer._kv_initialized
+    assert (
+        trainer._contexts == [mx.cpu(0)]
+        and not trainer._contains_sparse_grad
+        and not trainer._kv_initialized
+    )
     assert [trainer._param2idx[p.name] for p in trainer._params] == [0, 1]
-    out = sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"), name="softmax")
+    out = sym.SoftmaxOutput(
+        sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"), name="softmax"
+    )
     module = mx.mod.Module(out)
     module.bind([("data", (2, 3))], [("softmax_label", (2,))])
     module.init_params(mx.init.One())
@@ -360,8 +436,15 @@ def test_a_trainers_and_a_modules_state(mxnet1):
     assert list(module._arg_params) == ["fc_weight", "fc_bias"] and module._aux_params == {}
     assert module._grad_req == "write" and module._kvstore is None and not module._update_on_kvstore
     group = module._exec_group
-    assert group.slices == [slice(0, 2)] and [x[0].shape for x in group.param_arrays] == [(2, 3), (2,)]
+    assert group.slices == [slice(0, 2)] and [x[0].shape for x in group.param_arrays] == [
+        (2, 3),
+        (2,),
+    ]
     assert sorted(group.execs[0]._arg_dict) == ["data", "fc_bias", "fc_weight", "softmax_label"]
     assert group.execs[0]._ctx == mx.cpu(0)
     buckets = mx.mod.BucketingModule(lambda key: (out, ("data",), ("softmax_label",)), 3)
-    assert buckets._context == mx.cpu(0) and buckets._fixed_param_names == [] and buckets._work_load_list is None
+    assert (
+        buckets._context == mx.cpu(0)
+        and buckets._fixed_param_names == []
+        and buckets._work_load_list is None
+    )

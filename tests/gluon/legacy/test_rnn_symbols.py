@@ -59,7 +59,10 @@ def _stack():
 @pytest.mark.parametrize(
     ("make", "outputs"),
     [
-        (lambda: rnn.RNNCell(3, activation="relu", prefix="r_"), ["r_t0_out_output", "r_t1_out_output"]),
+        (
+            lambda: rnn.RNNCell(3, activation="relu", prefix="r_"),
+            ["r_t0_out_output", "r_t1_out_output"],
+        ),
         (lambda: contrib.rnn.LSTMPCell(4, 3, prefix="r_"), ["r_t0_out_output", "r_t1_out_output"]),
         (_stack, ["elemwise_add0_output", "elemwise_add1_output"]),
         (
@@ -69,7 +72,10 @@ def _stack():
             ["both_t0_output", "both_t1_output"],
         ),
         (lambda: contrib.rnn.VariationalDropoutCell(rnn.GRUCell(3, prefix="r_")), None),
-        (lambda: rnn.ZoneoutCell(rnn.RNNCell(3, prefix="r_"), 0.0, 0.0), ["r_t0_out_output", "r_t1_out_output"]),
+        (
+            lambda: rnn.ZoneoutCell(rnn.RNNCell(3, prefix="r_"), 0.0, 0.0),
+            ["r_t0_out_output", "r_t1_out_output"],
+        ),
     ],
 )
 @pytest.mark.parametrize("valid", [None, [1, 2]])
@@ -81,7 +87,11 @@ def test_unrolled_as_on_arrays(make, outputs, valid):
     lengths = None if valid is None else mx.nd.array(valid)
     want, last = cell.unroll(2, data, layout="NTC", merge_outputs=True, valid_length=lengths)
     composed, states = cell.unroll(
-        2, mx.sym.var("x"), layout="NTC", merge_outputs=True, valid_length=None if valid is None else mx.sym.var("n")
+        2,
+        mx.sym.var("x"),
+        layout="NTC",
+        merge_outputs=True,
+        valid_length=None if valid is None else mx.sym.var("n"),
     )
     parameters = {name: p.data() for name, p in cell.collect_params().items()}
     given = {"x": data, **parameters, **({} if valid is None else {"n": lengths})}
@@ -105,7 +115,9 @@ def test_layers_on_symbols():
     # Both directions' widths follow from the data's.
     assert out.infer_shape(data=(2, 4, 2))[1] == [(2, 4, 6)]
     given = {name: p.data() for name, p in layer.collect_params().items()}
-    np.testing.assert_allclose(out.eval(data=data, **given)[0].asnumpy(), want.asnumpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        out.eval(data=data, **given)[0].asnumpy(), want.asnumpy(), rtol=1e-5, atol=1e-6
+    )
     assert [s.name for s in layer.begin_state(2, func=mx.sym.zeros)] == ["g_h0_0"]
 
 
@@ -119,7 +131,12 @@ class _Own(rnn.HybridRecurrentCell):
         return [{"shape": (batch_size, self._width), "__layout__": "NC"}]
 
     def hybrid_forward(self, F, inputs, states, w):  # noqa: N803
-        out = F.FullyConnected(inputs, w, num_hidden=self._width, no_bias=True, name=f"t{self._counter}_fc") + states[0]
+        out = (
+            F.FullyConnected(
+                inputs, w, num_hidden=self._width, no_bias=True, name=f"t{self._counter}_fc"
+            )
+            + states[0]
+        )
         return out, [out]
 
 

@@ -46,7 +46,10 @@ def test_deferred_shapes_and_the_symbol(kind):
     assert made.shape == (2, 3) and net.weight.shape == (3, 4) and net.bias.shape == (3,)
     data = mx.sym.var("data")
     out = net(data if kind is mx.nd else data.as_np_ndarray())
-    assert set(out.list_arguments()) | set(out.list_auxiliary_states()) == {"data", *net.collect_params()}
+    assert set(out.list_arguments()) | set(out.list_auxiliary_states()) == {
+        "data",
+        *net.collect_params(),
+    }
     arrays = {name: p.data().as_nd_ndarray() for name, p in net.collect_params().items()}
     states = {name: arrays.pop(name) for name in out.list_auxiliary_states()}
     bound = out.bind(mx.cpu(), {"data": x.as_nd_ndarray(), **arrays}, aux_states=states)

@@ -1,9 +1,9 @@
 """Run by the processes of a job with a `dist_async` kvstore: what it does, or a fault while they push and pull.
 
-    asynchronous.py everything
-    asynchronous.py kill|stop worker|server NUMBER
-    asynchronous.py outsider worker 0
-    asynchronous.py places worker 0
+asynchronous.py everything
+asynchronous.py kill|stop worker|server NUMBER
+asynchronous.py outsider worker 0
+asynchronous.py places worker 0
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def training():
     net.add(gluon.nn.Dense(16, activation="tanh", in_units=8), gluon.nn.Dense(1, in_units=16))
     net.initialize(mx.init.Xavier())
     net.hybridize()
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.02}, kvstore="dist_async")
+    trainer = gluon.Trainer(
+        net.collect_params(), "adam", {"learning_rate": 0.02}, kvstore="dist_async"
+    )
     mine = slice(kv.rank, None, kv.num_workers)
     losses = []
     for _ in range(60):
@@ -129,9 +131,13 @@ def outsider():
             "try: ray.init(address=sys.argv[1], logging_level='ERROR'); print('let in')\n"
             "except Exception as error: print('refused', type(error).__name__)"
         )
-        unknown = {name: text for name, text in os.environ.items() if not name.startswith("RAY_AUTH")}
+        unknown = {
+            name: text for name, text in os.environ.items() if not name.startswith("RAY_AUTH")
+        }
         unknown["RAY_AUTH_MODE"] = "disabled"
-        done = subprocess.run([sys.executable, "-c", code, address], env=unknown, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, address], env=unknown, capture_output=True, text=True
+        )
         print(done.stdout, flush=True)
         print("not of this machine alone:", listening(), flush=True)
     kv.barrier()
@@ -142,7 +148,11 @@ def places():
     import ray
 
     pids = ray.get([a.alive.remote() for a in kv._outbox.servers._actors])
-    here = [k for k, pid in enumerate(pids) if os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")]
+    here = [
+        k
+        for k, pid in enumerate(pids)
+        if os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")
+    ]
     print("servers here:", here, flush=True)
     kv.barrier()
 

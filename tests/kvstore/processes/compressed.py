@@ -1,8 +1,8 @@
 """Run by the processes of a job: sums with gradient compression against MXNet's, and the bytes that they send.
 
-    compressed.py mxnet            # two or three processes: the recorded cases
-    compressed.py bytes KIND       # KIND: none, 2bit, 1bit, fp16, bf16
-    compressed.py differs          # each rank asks for another threshold
+compressed.py mxnet            # two or three processes: the recorded cases
+compressed.py bytes KIND       # KIND: none, 2bit, 1bit, fp16, bf16
+compressed.py differs          # each rank asks for another threshold
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ SIZE, PUSHES = 4_000_000, 2
 def gradient(shape, step, sender):
     """As in record/kvstore_compression.py."""
     k = np.arange(np.prod(shape))
-    return (((k * 37 + step * 11 + sender * 23) % 41 - 20) / np.float32(13)).astype("float32").reshape(shape)
+    return (
+        (((k * 37 + step * 11 + sender * 23) % 41 - 20) / np.float32(13))
+        .astype("float32")
+        .reshape(shape)
+    )
 
 
 def cases(workers):

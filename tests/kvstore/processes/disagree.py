@@ -15,7 +15,9 @@ mx.config.set(comm_bigarray_bound=5000 if mistake == "bound" and odd else 500)
 out = mx.np.zeros(1000)
 try:
     kv.init("weight", out)
-    kv.set_optimizer(mx.optimizer.Adam(learning_rate=0.5 if mistake == "optimizer" and odd else 0.1))
+    kv.set_optimizer(
+        mx.optimizer.Adam(learning_rate=0.5 if mistake == "optimizer" and odd else 0.1)
+    )
     for step in range(3):
         if mistake == "kill" and odd and step == 1:
             os.kill(os.getpid(), signal.SIGKILL)

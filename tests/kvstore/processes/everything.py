@@ -87,7 +87,10 @@ def several_devices_of_each_process():
     devices = [mx.cpu(k) for k in range(4)]
     kv.init("devices", zeros(6))
     outs = [zeros(6).to_device(d) for d in devices]
-    kv.push("devices", [mx.np.full(6, rank + k, dtype="float32").to_device(d) for k, d in enumerate(devices)])
+    kv.push(
+        "devices",
+        [mx.np.full(6, rank + k, dtype="float32").to_device(d) for k, d in enumerate(devices)],
+    )
     kv.pull("devices", out=outs)
     for out, device in zip(outs, devices, strict=True):
         assert out.device == device
@@ -161,10 +164,16 @@ def compressed_sums_are_mxnet_s():
     store.init(["floats", "whole"], [zeros(800), zeros(10, "int32")])
     before = kv._processes.bytes
     out = zeros(800), zeros(10, "int32")
-    store.pushpull(["floats", "whole"], [mx.np.ones(800), mx.np.full(10, rank + 1, dtype="int32")], out=list(out))
+    store.pushpull(
+        ["floats", "whole"],
+        [mx.np.ones(800), mx.np.full(10, rank + 1, dtype="int32")],
+        out=list(out),
+    )
     assert (out[0].asnumpy() == size).all() and (out[1].asnumpy() == 3).all()
     assert kv._processes.bytes - before == 800 // 8 + 10 * 4
-    with mock.patch.object(mx.kvstore.dist, "worthwhile", lambda *_: False):  # as with very many processes
+    with mock.patch.object(
+        mx.kvstore.dist, "worthwhile", lambda *_: False
+    ):  # as with very many processes
         compressed.as_mxnet(compressed.cases(size)[0])
 
 

@@ -64,7 +64,11 @@ def agree(together, alone, tolerance=1e-5, dtype="float32"):
     same_everywhere(found)
     for k in SHAPES:
         np.testing.assert_allclose(
-            found[k].astype("float64"), expected[k].astype("float64"), rtol=0, atol=tolerance, err_msg=k
+            found[k].astype("float64"),
+            expected[k].astype("float64"),
+            rtol=0,
+            atol=tolerance,
+            err_msg=k,
         )
 
 
@@ -130,7 +134,9 @@ def sixteen_bits_with_a_float32_copy():
 
 def rates_and_decays_that_change():
     def make():
-        made = opt.SGD(learning_rate=0.1, momentum=0.9, wd=0.1, param_idx2name={k: k for k in SHAPES})
+        made = opt.SGD(
+            learning_rate=0.1, momentum=0.9, wd=0.1, param_idx2name={k: k for k in SHAPES}
+        )
         made.set_wd_mult({"big": 0.5})
         made.set_lr_mult({"odd": 2.0})
         return made
@@ -140,7 +146,9 @@ def rates_and_decays_that_change():
         for one in (together, alone):
             push(one, step)
             if step == 1:
-                one._updater.optimizer.set_learning_rate(0.01)  # the push before is at the rate before
+                one._updater.optimizer.set_learning_rate(
+                    0.01
+                )  # the push before is at the rate before
     agree(together, alone)
     rates = [mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1) for _ in range(2)]
     together = store(opt.Adam(learning_rate=0.1, lr_scheduler=rates[0]))
@@ -229,12 +237,22 @@ def what_is_wrong_is_an_error_on_every_rank():
     thin = store(opt.SGD(momentum=0.9, learning_rate=0.1))
     push(thin, 0)
     thin.save_optimizer_states(folder / f"thin {size}")
-    raises(ValueError, ["'big'", "[(70, 11)]", "Adam"], made.load_optimizer_states, folder / f"thin {size}")
+    raises(
+        ValueError,
+        ["'big'", "[(70, 11)]", "Adam"],
+        made.load_optimizer_states,
+        folder / f"thin {size}",
+    )
     push(made, 1)
     made.save_optimizer_states(folder / f"later {size}")
     push(alone, 1)
     told = ["files differ", f"on rank {last}"]
-    raises(mx.MXNetError, told, made.load_optimizer_states, folder / f"{'later' if here else 'good'} {size}")
+    raises(
+        mx.MXNetError,
+        told,
+        made.load_optimizer_states,
+        folder / f"{'later' if here else 'good'} {size}",
+    )
     nowhere = folder / "nowhere" / "states"
     kind, told = (OSError, "nowhere") if rank == 0 else (mx.MXNetError, "rank 0: MXNetOSError")
     raises(kind, [told], made.save_optimizer_states, nowhere)
@@ -252,7 +270,11 @@ def a_rank_that_cannot_update_is_named_to_all():
     if rank == last:
         made._updater._run = lambda *given: 1 // 0
     push(made, 1)
-    kind, told = (ZeroDivisionError, "") if rank == last else (mx.MXNetError, f"rank {last} could not update")
+    kind, told = (
+        (ZeroDivisionError, "")
+        if rank == last
+        else (mx.MXNetError, f"rank {last} could not update")
+    )
     raises(kind, [told], weights, made)
 
 
@@ -297,7 +319,11 @@ def states_that_mxnet_wrote():
             grads = [mx.np.full(s, given / 8) for s in shapes.values()]
             made.pushpull(list(shapes), grads, out=outs[name])
             if name == "dist_sync":
-                found = {made._updater._kept[k].leaves[0].size for k, s in shapes.items() if np.prod(s) > 100}
+                found = {
+                    made._updater._kept[k].leaves[0].size
+                    for k, s in shapes.items()
+                    if np.prod(s) > 100
+                }
                 assert found == {-(-108 // size)}
     for ours, alone in zip(outs["dist_sync"], outs["local"], strict=True):
         np.testing.assert_allclose(ours.asnumpy(), alone.asnumpy(), rtol=0, atol=1e-6)

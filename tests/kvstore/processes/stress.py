@@ -23,9 +23,15 @@ total = sum(range(1, kv.num_workers + 1))
 expected = dict.fromkeys(outs, 0)
 done = 0
 while done < count:
-    name, size = same.choices(keys, [8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 6, 6, 4, 4, 4, 4, 4, 4, 1, 1, 1, 1, 1, 1])[0]
+    name, size = same.choices(
+        keys, [8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 6, 6, 4, 4, 4, 4, 4, 4, 1, 1, 1, 1, 1, 1]
+    )[0]
     number = same.randrange(1, 50)
-    kv.push(name, mx.np.full(size, (kv.rank + 1) * number, dtype="float32"), priority=same.randrange(-3, 3))
+    kv.push(
+        name,
+        mx.np.full(size, (kv.rank + 1) * number, dtype="float32"),
+        priority=same.randrange(-3, 3),
+    )
     expected[name] = total * number
     kv.pull(name, out=outs[name])
     done += 2

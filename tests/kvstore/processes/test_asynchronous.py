@@ -13,14 +13,17 @@ HERE = Path(__file__).parent
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        importlib.util.find_spec("ray") is None, reason="the servers are Ray's: pip install 'mxjax[ray]'"
+        importlib.util.find_spec("ray") is None,
+        reason="the servers are Ray's: pip install 'mxjax[ray]'",
     ),
 ]
 
 
 def run(jobs, *arguments, heartbeat=120):
     """Two workers and two servers; nothing waits for the heartbeat to pass unless a test says so."""
-    return jobs.run("-n", 2, "-s", 2, "--heartbeat", heartbeat, HERE / "asynchronous.py", *arguments)
+    return jobs.run(
+        "-n", 2, "-s", 2, "--heartbeat", heartbeat, HERE / "asynchronous.py", *arguments
+    )
 
 
 def test_everything_that_two_workers_and_two_servers_do(jobs):
@@ -44,7 +47,9 @@ def test_a_server_that_is_gone_is_named_to_who_hears_it_first(jobs, fault, told)
     heartbeat = 8 if fault == "stop" else 60
     status, output = run(jobs, fault, "server", 1, heartbeat=heartbeat)  # no key lives there
     assert status == 7, output
-    assert re.search(rf"^\[\d\] heard: server 1 of 2 of the kvstore is gone: .*{told}", output, re.M), output
+    assert re.search(
+        rf"^\[\d\] heard: server 1 of 2 of the kvstore is gone: .*{told}", output, re.M
+    ), output
     assert len(re.findall(r"^\[\d\] heard: ", output, re.M)) == 2, output
 
 

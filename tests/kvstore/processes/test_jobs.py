@@ -71,8 +71,10 @@ def test_every_survivor_hears_who_is_missing(jobs, fault, where, status, told):
 def test_ranks_that_do_different_things_all_hear_of_it(jobs, fault):
     got, output = jobs.run("-n", 3, *PATIENT, HERE / "faults.py", fault, 1)
     assert got == 7, output
-    wrong = {"order": "push of key 'bias' (shape (1000,), float32)",
-             "shape": "init of key 'more' (shape (3,), float32)"}[fault]
+    wrong = {
+        "order": "push of key 'bias' (shape (1000,), float32)",
+        "shape": "init of key 'more' (shape (3,), float32)",
+    }[fault]
     found = heard(output)
     assert sorted(found) == ([0, 1, 2] if fault == "order" else [0, 2]), output
     for text in found.values():
@@ -158,7 +160,9 @@ def test_mixed_sums_with_random_delays_are_exact(jobs):
 @pytest.mark.observes("comm.shared_memory")
 @pytest.mark.parametrize("share", [1, 0])
 def test_sums_are_exact_in_shared_memory_and_without(jobs, share):
-    status, output = jobs.run("-n", 3, *PATIENT, HERE / "mixed.py", MXJAX_COMM_SHARED_MEMORY=str(share))
+    status, output = jobs.run(
+        "-n", 3, *PATIENT, HERE / "mixed.py", MXJAX_COMM_SHARED_MEMORY=str(share)
+    )
     assert status == 0, output
     machines = re.findall(r"^\[\d\] exact, machines (.*)$", output, re.M)
     alone = [f"[{rank}] of [0, 1, 2]" for rank in range(3)]
@@ -177,7 +181,9 @@ def test_three_processes_compress_as_mxnet_does(jobs, share):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "part"), [("2bit", 16), ("1bit", 32), ("fp16", 2), ("bf16", 2), ("none", 1)])
+@pytest.mark.parametrize(
+    ("kind", "part"), [("2bit", 16), ("1bit", 32), ("fp16", 2), ("bf16", 2), ("none", 1)]
+)
 def test_compressed_gradients_are_fewer_bytes(jobs, kind, part):
     status, output = jobs.run("-n", 2, *PATIENT, HERE / "compressed.py", "bytes", kind)
     assert status == 0, output

@@ -37,7 +37,21 @@ class Machines:
         a, b = self.names
         do("ip", "netns", "add", a)
         do("ip", "netns", "add", b)
-        do("ip", "link", "add", "cable", "netns", a, "type", "veth", "peer", "name", "cable", "netns", b)
+        do(
+            "ip",
+            "link",
+            "add",
+            "cable",
+            "netns",
+            a,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "cable",
+            "netns",
+            b,
+        )
         for name, address in zip(self.names, ADDRESSES, strict=True):
             do("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "cable")
             for link in ("lo", "cable"):
@@ -56,7 +70,21 @@ class Machines:
             do("ip", "-n", self.names[0], "link", "set", "cable", "down")
         else:
             for name in self.names:
-                do("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "cable", "root", "pfifo", "limit", "0")
+                do(
+                    "ip",
+                    "netns",
+                    "exec",
+                    name,
+                    "tc",
+                    "qdisc",
+                    "add",
+                    "dev",
+                    "cable",
+                    "root",
+                    "pfifo",
+                    "limit",
+                    "0",
+                )
 
     def remove(self) -> None:
         for name in self.names:
@@ -67,7 +95,9 @@ class Machines:
 def machines() -> Iterator[Machines]:
     for program in ("ip", "unshare", "tc"):
         if shutil.which(program) is None:
-            pytest.skip(f"no program {program!r}: two machines are made of Linux's network namespaces")
+            pytest.skip(
+                f"no program {program!r}: two machines are made of Linux's network namespaces"
+            )
     made = Machines()
     try:
         made.build()
@@ -85,8 +115,20 @@ def launched(jobs, machines: Machines, *arguments: object, **variables: str):
     for k, (address, more) in enumerate(zip(ADDRESSES, options, strict=True)):
         found.append(
             jobs.start_program(
-                *machines.on(k), sys.executable, "-m", "mxjax.launch", "-n", 2, "--of", 4, "--host", address,
-                *more, *arguments, DMLC_JOB_TOKEN="of this test", **variables,
+                *machines.on(k),
+                sys.executable,
+                "-m",
+                "mxjax.launch",
+                "-n",
+                2,
+                "--of",
+                4,
+                "--host",
+                address,
+                *more,
+                *arguments,
+                DMLC_JOB_TOKEN="of this test",
+                **variables,
             )  # fmt: skip
         )
     return found
@@ -99,7 +141,10 @@ def test_sums_over_two_machines(jobs, machines):
         output, _ = started.communicate(timeout=300)
         assert started.returncode == 0, output
         assert len(re.findall(r"^\[\d\] exact", output, re.M)) == 2, output
-        assert re.findall(r"machines (.*)$", output, re.M)[0] in ("[0, 1] of [0, 2]", "[2, 3] of [0, 2]")
+        assert re.findall(r"machines (.*)$", output, re.M)[0] in (
+            "[0, 1] of [0, 2]",
+            "[2, 3] of [0, 2]",
+        )
 
 
 def test_compressed_gradients_are_fewer_bytes_on_the_cable(jobs, machines):
@@ -107,10 +152,14 @@ def test_compressed_gradients_are_fewer_bytes_on_the_cable(jobs, machines):
     sent = {}
     for kind in ("none", "2bit"):
         sent[kind] = []
-        for started in launched(jobs, machines, "--heartbeat", 120, HERE / "compressed.py", "bytes", kind):
+        for started in launched(
+            jobs, machines, "--heartbeat", 120, HERE / "compressed.py", "bytes", kind
+        ):
             output, _ = started.communicate(timeout=300)
             assert started.returncode == 0, output
-            of, cable = re.findall(r"^\[[02]\] sent \d+ of (\d+), on the cable (\d+)$", output, re.M)[0]
+            of, cable = re.findall(
+                r"^\[[02]\] sent \d+ of (\d+), on the cable (\d+)$", output, re.M
+            )[0]
             sent[kind].append(int(cable) / int(of))
     # Whole: one sum of both processes. Packed: the gradients of both, each a sixteenth.
     assert all(1 < part < 1.1 for part in sent["none"]), sent
@@ -142,7 +191,8 @@ def test_when_the_cable_is_cut_everybody_hears_of_it(jobs, machines, how):
 
 
 needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="the servers are Ray's: pip install 'mxjax[ray]'"
+    importlib.util.find_spec("ray") is None,
+    reason="the servers are Ray's: pip install 'mxjax[ray]'",
 )
 #: What a cluster is started and entered with.
 GUARDED = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -152,7 +202,10 @@ GUARDED = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64, "RAY_USAGE_STAT
 def cluster(jobs, machines) -> Iterator[dict[str, str]]:
     """A Ray cluster of a node on each machine; what a job's environment must have of it."""
     port = 6379
-    where = (("--head", f"--port={port}", "--include-dashboard=false"), (f"--address={ADDRESSES[0]}:{port}",))
+    where = (
+        ("--head", f"--port={port}", "--include-dashboard=false"),
+        (f"--address={ADDRESSES[0]}:{port}",),
+    )
     nodes = []
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         for k, (address, options) in enumerate(zip(ADDRESSES, where, strict=True)):
@@ -177,16 +230,22 @@ def test_servers_of_two_machines(jobs, machines, cluster):
     script = HERE / "asynchronous.py"
     checks = re.findall(r"^    (\w+),$", script.read_text(), re.M)
     outputs = []
-    for started in launched(jobs, machines, "-s", 2, "--heartbeat", 120, script, "everything", **cluster):
+    for started in launched(
+        jobs, machines, "-s", 2, "--heartbeat", 120, script, "everything", **cluster
+    ):
         output, _ = started.communicate(timeout=600)
         assert started.returncode == 0, output
         outputs.append(output)
     for rank in range(4):
         assert re.findall(rf"^\[{rank}\] done (\w+)$", outputs[rank // 2], re.M) == checks, outputs
-    for k, started in enumerate(launched(jobs, machines, "-s", 3, script, "places", "worker", 0, **cluster)):
+    for k, started in enumerate(
+        launched(jobs, machines, "-s", 3, script, "places", "worker", 0, **cluster)
+    ):
         output, _ = started.communicate(timeout=300)
         assert started.returncode == 0, output
-        assert re.findall(r"servers here: (.*)$", output, re.M) == [["[0, 2]", "[1]"][k]] * 2, output
+        assert re.findall(r"servers here: (.*)$", output, re.M) == [["[0, 2]", "[1]"][k]] * 2, (
+            output
+        )
 
 
 @needs_ray
@@ -194,16 +253,22 @@ def test_a_server_of_the_other_machine_that_is_gone_is_named(jobs, machines, clu
     """By who hears it first, and everybody hears of something."""
     script = HERE / "asynchronous.py"
     heard = []
-    for started in launched(jobs, machines, "-s", 2, "--heartbeat", 60, script, "kill", "server", 1, **cluster):
+    for started in launched(
+        jobs, machines, "-s", 2, "--heartbeat", 60, script, "kill", "server", 1, **cluster
+    ):
         output, _ = started.communicate(timeout=300)
         assert started.returncode == 7, output
         heard += re.findall(r"^\[\d\] heard: (.*)$", output, re.M)
-    assert len(heard) == 4 and any("server 1 of 2 of the kvstore is gone" in text for text in heard), heard
+    assert len(heard) == 4 and any(
+        "server 1 of 2 of the kvstore is gone" in text for text in heard
+    ), heard
 
 
 @needs_ray
 def test_several_machines_without_a_cluster_are_told_to_start_one(jobs, machines):
-    for started in launched(jobs, machines, "-s", 2, "--heartbeat", 60, HERE / "asynchronous.py", "everything"):
+    for started in launched(
+        jobs, machines, "-s", 2, "--heartbeat", 60, HERE / "asynchronous.py", "everything"
+    ):
         output, _ = started.communicate(timeout=300)
         assert started.returncode == 1, output
         assert "start a Ray cluster over them (`ray start --head`" in output, output

@@ -23,7 +23,9 @@ def test_everything_that_is_shared_out(jobs, workers, share, tmp_path):
     )
     assert status == 0, output
     text = (HERE / "parts.py").read_text()
-    names = re.findall(r"\w+", text[text.index("CHECKS = (") + 9 : text.index(")  # fmt: skip\n\n\nif")])
+    names = re.findall(
+        r"\w+", text[text.index("CHECKS = (") + 9 : text.index(")  # fmt: skip\n\n\nif")]
+    )
     assert len(names) == 11
     for rank in range(workers):
         assert re.findall(rf"^\[{rank}\] done (\w+)$", output, re.M) == names, output
@@ -82,7 +84,9 @@ def test_training_goes_on_with_another_number_of_processes(jobs, tmp_path):
     (tmp_path / "together").mkdir()
 
     def steps(where, workers, start, stop):
-        status, output = jobs.run("-n", workers, *PATIENT, HERE / "going_on.py", tmp_path / where, start, stop)
+        status, output = jobs.run(
+            "-n", workers, *PATIENT, HERE / "going_on.py", tmp_path / where, start, stop
+        )
         assert status == 0, output
         found = re.findall(r"parameters (.*)$", output, re.M)
         assert len(found) == workers and len(set(found)) == 1, output
@@ -101,7 +105,10 @@ def test_training_goes_on_with_another_number_of_processes(jobs, tmp_path):
     assert now == rate
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
-    assert {p.name for p in (tmp_path / "together").iterdir()} == {"net", "trainer"}  # nothing half-written
+    assert {p.name for p in (tmp_path / "together").iterdir()} == {
+        "net",
+        "trainer",
+    }  # nothing half-written
     alone = get_updater(mx.optimizer.Adam())
     alone.set_states((tmp_path / "together" / "trainer").read_bytes())
     shapes = sorted(tuple(s.shape for s in state) for state in alone.states.values())

@@ -44,20 +44,43 @@ def test_a_job_of_three(jobs, engine):
     assert len(re.findall(r"exact, machines \[0, 1, 2\] of \[0\]", output)) == 3, output
 
 
-@pytest.mark.parametrize("where", [0, 1])  # rank 0 keeps the job, but Ray's, which its launcher keeps
+@pytest.mark.parametrize(
+    "where", [0, 1]
+)  # rank 0 keeps the job, but Ray's, which its launcher keeps
 def test_a_killed_process_is_named(jobs, engine, where):
     status, output = run(jobs, engine, "-n", 3, HERE / "faults.py", "kill", where)
     assert status == 137, output
-    told = "rank 1 of 3 has ended" if where else "rank 0 of 3 has ended" if engine == "ray" else "in rank 0 is gone"
-    heard = len(re.findall(f"heard: [^\n]*?{told}", output))  # lines of several ranks may run together
+    told = (
+        "rank 1 of 3 has ended"
+        if where
+        else "rank 0 of 3 has ended"
+        if engine == "ray"
+        else "in rank 0 is gone"
+    )
+    heard = len(
+        re.findall(f"heard: [^\n]*?{told}", output)
+    )  # lines of several ranks may run together
     # JAX's service ends with rank 0, and may end others before they can say so.
     assert heard == output.count("heard: "), output
-    assert heard == 2 or (where == 0 and engine != "ray" and "JAX distributed service" in output), output
+    assert heard == 2 or (where == 0 and engine != "ray" and "JAX distributed service" in output), (
+        output
+    )
 
 
 def test_a_restarted_job_goes_on(jobs, engine, tmp_path):
     status, output = run(
-        jobs, engine, "-n", 2, "--restarts", 1, "--checkpoints", tmp_path, HERE / "training.py", 13, 1, 0
+        jobs,
+        engine,
+        "-n",
+        2,
+        "--restarts",
+        1,
+        "--checkpoints",
+        tmp_path,
+        HERE / "training.py",
+        13,
+        1,
+        0,
     )
     assert status == 0, output
     found = re.findall(r"start 10 parameters (\w+)", output)

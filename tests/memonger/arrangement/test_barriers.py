@@ -21,7 +21,10 @@ class Branched(nn.HybridBlock):
         self.around = nn.Conv2D(128, 1, in_channels=16, use_bias=False)
         self.body = nn.HybridSequential()
         for size, channels in ((16, 16), (16, 128)):
-            self.body.add(nn.Conv2D(channels, 1, in_channels=size, use_bias=False), nn.BatchNorm(in_channels=channels))
+            self.body.add(
+                nn.Conv2D(channels, 1, in_channels=size, use_bias=False),
+                nn.BatchNorm(in_channels=channels),
+            )
         self.norm = nn.BatchNorm(in_channels=128)
 
     def forward(self, x: Any) -> Any:

@@ -31,7 +31,9 @@ def _kept(net: Any, x: Any) -> list[tuple[int, ...]]:
     """Shapes of what a backward pass in a program of its own gets from the forward's."""
     with mx.config.scope({"engine.cold": "compile"}), mx.autograd.record():
         pair, residuals = net(x)._value().tape.saved
-    return [r.aval.shape for (kind, _), r in zip(pair._plan, residuals, strict=True) if kind == "kept"]
+    return [
+        r.aval.shape for (kind, _), r in zip(pair._plan, residuals, strict=True) if kind == "kept"
+    ]
 
 
 def _bytes(shapes: list[tuple[int, ...]]) -> int:
@@ -91,7 +93,9 @@ def test_a_compiled_step_needs_less_and_computes_that_part_again() -> None:
 
 def test_temporaries_of_a_step_in_one_program() -> None:
     plain, forced = (_perceptrons(dict.fromkeys(marks, True)) for marks in ((), range(3)))
-    temp = [memonger.rehearse(_loss(net, _x(), apart=False), net).temp_bytes for net in (plain, forced)]
+    temp = [
+        memonger.rehearse(_loss(net, _x(), apart=False), net).temp_bytes for net in (plain, forced)
+    ]
     assert temp[1] <= temp[0] - 2 * WIDE
 
 
@@ -116,7 +120,12 @@ def _network() -> nn.HybridSequential:
     net = nn.HybridSequential()
     for _ in range(2):
         block = nn.HybridSequential()
-        block.add(nn.Dense(16, in_units=16), nn.BatchNorm(in_channels=16), nn.Activation("tanh"), nn.Dropout(0.5))
+        block.add(
+            nn.Dense(16, in_units=16),
+            nn.BatchNorm(in_channels=16),
+            nn.Activation("tanh"),
+            nn.Dropout(0.5),
+        )
         net.add(block)
     mx.random.seed(2)
     net.initialize(mx.init.Xavier())
@@ -130,7 +139,10 @@ def _trained(net: Any, x: Any) -> list[np.ndarray]:
         loss = (net(x) ** 2).mean()
     loss.backward()
     params = net.collect_params().values()
-    return [loss.asnumpy(), *((p.data() if p.grad_req == "null" else p.grad()).asnumpy() for p in params)]
+    return [
+        loss.asnumpy(),
+        *((p.data() if p.grad_req == "null" else p.grad()).asnumpy() for p in params),
+    ]
 
 
 def test_losses_gradients_statistics_and_masks_are_the_same() -> None:
@@ -145,12 +157,19 @@ def test_losses_gradients_statistics_and_masks_are_the_same() -> None:
         net[1].force_mirroring = False
         for got, want in zip(_trained(net, x), expected, strict=True):
             # Relative to the largest: the gradient of a bias before BatchNorm is zero but for rounding.
-            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 * max(0.1, float(np.abs(want).max())))
+            np.testing.assert_allclose(
+                got, want, rtol=1e-6, atol=1e-6 * max(0.1, float(np.abs(want).max()))
+            )
 
 
 def test_random_bits_are_kept() -> None:
     net = nn.HybridSequential()
-    net.add(nn.Dense(16, in_units=16), nn.Dropout(0.5), nn.Dense(16, in_units=16), nn.Dense(1, in_units=16))
+    net.add(
+        nn.Dense(16, in_units=16),
+        nn.Dropout(0.5),
+        nn.Dense(16, in_units=16),
+        nn.Dense(1, in_units=16),
+    )
     net.initialize()
     net.hybridize()
     net.force_mirroring = True

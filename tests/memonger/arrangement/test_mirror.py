@@ -26,13 +26,17 @@ def _train(mirror: Any, **kwargs: Any) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 def test_losses_parameters_and_statistics_are_the_same(dropout: float) -> None:
-    for plain, mirrored in zip(_train(False, dropout=dropout), _train(True, dropout=dropout), strict=True):
+    for plain, mirrored in zip(
+        _train(False, dropout=dropout), _train(True, dropout=dropout), strict=True
+    ):
         np.testing.assert_allclose(mirrored, plain, rtol=1e-5, atol=1e-6)
 
 
 def test_statistics_move_once_per_step() -> None:
     net = nn.HybridSequential()
-    net.add(nn.BatchNorm(in_channels=2, momentum=0.9), nn.Activation("relu"), nn.Dense(1, in_units=2))
+    net.add(
+        nn.BatchNorm(in_channels=2, momentum=0.9), nn.Activation("relu"), nn.Dense(1, in_units=2)
+    )
     net.initialize()
     net.hybridize(mirror=True)
     x = mx.np.array(np.array([[1.0, 2.0], [3.0, 6.0]], "float32"))
@@ -116,7 +120,9 @@ def test_an_unknown_policy_is_refused_where_it_is_given() -> None:
 @pytest.mark.parametrize("mirror", [3, 1.0, [], object(), "".join])
 def test_what_is_no_policy_is_refused_where_it_is_given(mirror: Any) -> None:
     net = nn.Dense(1, in_units=1)
-    with pytest.raises(errors.MXNetTypeError, match=r"mirror is True, False, a name of memonger.policies\(\)"):
+    with pytest.raises(
+        errors.MXNetTypeError, match=r"mirror is True, False, a name of memonger.policies\(\)"
+    ):
         net.hybridize(mirror=mirror)
     assert not net._active
 
@@ -135,7 +141,9 @@ def test_a_compiled_step_keeps_less() -> None:
     assert mirrored.temp_bytes <= 0.72 * barriers.temp_bytes
     assert mirrored.temp_bytes <= plain.temp_bytes
     assert mirrored.flops <= 1.03 * barriers.flops
-    assert mirrored.flops <= 1.03 * plain.flops  # of which images stay channels last, too: XLA computes little again
+    assert (
+        mirrored.flops <= 1.03 * plain.flops
+    )  # of which images stay channels last, too: XLA computes little again
     # Every convolution's result is still kept for the backward pass: none is computed again.
     assert mirrored.temp_bytes >= 64 * 8 * 16 * 32 * 32 * 4
 
@@ -159,6 +167,12 @@ def test_the_network_written_in_jax_is_ours() -> None:
     np.testing.assert_allclose(training.step().asnumpy().mean(), loss, rtol=1e-5)
     found = [p.data().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
     p = written.params
-    theirs = [*p["stem"], *(a for b in p["blocks"] for a in (b["w0"], *b["n0"], b["w1"], *b["n1"])), *p["head"]]
+    theirs = [
+        *p["stem"],
+        *(a for b in p["blocks"] for a in (b["w0"], *b["n0"], b["w1"], *b["n1"])),
+        *p["head"],
+    ]
     for before, own, other in zip(values, found, theirs, strict=True):
-        np.testing.assert_allclose(own - before, other - before, rtol=1e-3, atol=1e-3 * np.abs(other - before).max())
+        np.testing.assert_allclose(
+            own - before, other - before, rtol=1e-3, atol=1e-3 * np.abs(other - before).max()
+        )

@@ -70,7 +70,9 @@ def test_images_are_kept_with_their_channels_last(keep: set[int]) -> None:
     """Convolution, activation and pooling, the results 0, 1, 2 and 3, 4, 5 of which some are kept."""
     net = nn.HybridSequential()
     for channels in (3, 4):
-        net.add(nn.Conv2D(4, 3, padding=1, in_channels=channels), nn.Activation("relu"), nn.MaxPool2D())
+        net.add(
+            nn.Conv2D(4, 3, padding=1, in_channels=channels), nn.Activation("relu"), nn.MaxPool2D()
+        )
     mx.random.seed(5)
     net.initialize(mx.init.Xavier())
     with autograd.train_mode():

@@ -29,7 +29,8 @@ def _graph() -> Any:
 def _arrays(graph: Any) -> list[Any]:
     rng = np.random.RandomState(1)
     return [
-        np.int64(0) if a.dtype == "int64" else rng.randn(*a.shape).astype("float32") for a in graph.avals
+        np.int64(0) if a.dtype == "int64" else rng.randn(*a.shape).astype("float32")
+        for a in graph.avals
     ]
 
 
@@ -43,7 +44,9 @@ def _arrangements(n: int) -> list[list[Part]]:
     flat = [[Part(n // 2, k), Part(n, k)] for k in KEEPS]
     named = [[Part(n // 2, frozenset({0, 2})), Part(n, ALL)]]
     inner = (Part(n // 4, frozenset()), Part(n // 2, MIRROR))
-    nested = [[Part(n // 2, frozenset(), inner), Part(n, frozenset(), (Part(3 * n // 4), Part(n, ALL)))]]
+    nested = [
+        [Part(n // 2, frozenset(), inner), Part(n, frozenset(), (Part(3 * n // 4), Part(n, ALL)))]
+    ]
     return flat + named + nested
 
 

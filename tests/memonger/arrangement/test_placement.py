@@ -19,7 +19,10 @@ from mxjax.core.graph.pairs import Pair
 from mxjax.gluon import nn
 
 # On a CPU, where these tests run, the memory is named and nothing is saved: one test looks at the warning.
-pytestmark = [pytest.mark.filterwarnings("ignore:pinned_host saves no memory on a CPU"), pytest.mark.programs]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:pinned_host saves no memory on a CPU"),
+    pytest.mark.programs,
+]
 HOST, DEVICE = "pinned_host", "device"
 
 
@@ -30,7 +33,11 @@ def kind(array: Any) -> str:
 
 def network(dtype: str = "float32", device: Any = None) -> nn.HybridSequential:
     net = nn.HybridSequential()
-    net.add(nn.Dense(6, in_units=4, activation="relu"), nn.BatchNorm(in_channels=6), nn.Dense(3, in_units=6))
+    net.add(
+        nn.Dense(6, in_units=4, activation="relu"),
+        nn.BatchNorm(in_channels=6),
+        nn.Dense(3, in_units=6),
+    )
     mx.random.seed(5)
     net.cast(dtype)
     net.initialize(mx.init.Xavier(), device=device)
@@ -89,10 +96,17 @@ def trained(placement: str, optimizer: Any, dtype: str, hybrid: bool, **options:
         ("adam", "float32", True, {"learning_rate": 0.1}),
         ("sgd", "float32", False, {"learning_rate": 0.1, "momentum": 0.9}),
         ("sgd", "float16", True, {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}),
-        ("dcasgd", "float32", True, {"learning_rate": 0.1}),  # its state begins as a copy of the weight
+        (
+            "dcasgd",
+            "float32",
+            True,
+            {"learning_rate": 0.1},
+        ),  # its state begins as a copy of the weight
     ],
 )
-def test_the_numbers_are_the_same_bit_by_bit(optimizer: str, dtype: str, hybrid: bool, options: Any) -> None:
+def test_the_numbers_are_the_same_bit_by_bit(
+    optimizer: str, dtype: str, hybrid: bool, options: Any
+) -> None:
     plain = trained("Device", optimizer, dtype, hybrid, **options)
     placed = trained("Host", optimizer, dtype, hybrid, **options)
     assert {kind(a) for a in (*plain.arrays(), *states_of(plain.trainer))} == {DEVICE}
@@ -138,7 +152,9 @@ def test_a_step_is_one_program_that_is_compiled_once_and_donates_as_ever() -> No
             costs[placement] = [run.step() for _ in range(3)]
     assert [(c["programs"], c["compiled"]) for c in costs["Host"]] == [(1, 0)] * 3
     # Six weights with two states each, two moving statistics.
-    assert [c["donated"] for c in costs["Host"]] == [c["donated"] for c in costs["Device"]] == [20] * 3
+    assert (
+        [c["donated"] for c in costs["Host"]] == [c["donated"] for c in costs["Device"]] == [20] * 3
+    )
 
 
 def test_the_program_takes_variables_from_the_host_and_returns_them_there() -> None:
@@ -307,11 +323,15 @@ def test_several_devices() -> None:
     for placement in ("Device", "Host"):
         with settings.scope("memory.variable_placement", placement):
             net = network(device=devices)
-            trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+            trainer = gluon.Trainer(
+                net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}
+            )
             data = mx.np.array(np.random.RandomState(1).randn(8, 4).astype("float32"))
             for _ in range(2):
                 with autograd.record():
-                    losses = [(net(x) ** 2).sum() for x in gluon.utils.split_and_load(data, devices)]
+                    losses = [
+                        (net(x) ** 2).sum() for x in gluon.utils.split_and_load(data, devices)
+                    ]
                 autograd.backward(losses)
                 trainer.step(8)
             arrays = [a for p in net.collect_params().values() for a in p.list_data()]
@@ -344,11 +364,15 @@ def test_a_memory_the_backend_does_not_have_is_refused() -> None:
         def __repr__(self) -> str:
             return "poor:0"
 
-    with pytest.raises(errors.DeviceError, match="poor:0 cannot reach memory of the kind 'pinned_host'"):
+    with pytest.raises(
+        errors.DeviceError, match="poor:0 cannot reach memory of the kind 'pinned_host'"
+    ):
         memory.check(Poor(), HOST)
 
 
-def test_on_a_cpu_a_warning_says_once_that_nothing_is_saved(recwarn: pytest.WarningsRecorder) -> None:
+def test_on_a_cpu_a_warning_says_once_that_nothing_is_saved(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
     memory._check.cache_clear()
     memory._warn_of_cpu.cache_clear()
     with pytest.warns(UserWarning, match="pinned_host saves no memory on a CPU.*hybridize"):
@@ -395,7 +419,9 @@ def core_programs() -> Iterator[list[Any]]:
 def as_if_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets graphs of this CPU be lowered for another backend."""
     for module in ("parts", "offload"):
-        monkeypatch.setattr(f"mxjax.memonger.arrangement.{module}.refuse_without_host_memory", lambda device: None)
+        monkeypatch.setattr(
+            f"mxjax.memonger.arrangement.{module}.refuse_without_host_memory", lambda device: None
+        )
 
 
 def test_offloading_on_a_cpu_is_refused() -> None:
@@ -440,8 +466,12 @@ def test_gradients_with_offloaded_residuals() -> None:
         net = network()
         net.hybridize(mirror=policy)
         with autograd.record():
-            loss = (net(mx.np.array(np.random.RandomState(0).randn(8, 4).astype("float32"))) ** 2).sum()
-            if apart:  # forward and backward are two programs: between them residuals wait on the host
+            loss = (
+                net(mx.np.array(np.random.RandomState(0).randn(8, 4).astype("float32"))) ** 2
+            ).sum()
+            if (
+                apart
+            ):  # forward and backward are two programs: between them residuals wait on the host
                 loss.asnumpy()
         loss.backward()
         return [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
@@ -459,7 +489,9 @@ def test_gradients_with_offloaded_residuals() -> None:
         np.testing.assert_allclose(also, theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(not mx.device.num_gpus(), reason="offloading is refused on CPUs: it takes a GPU")
+@pytest.mark.skipif(
+    not mx.device.num_gpus(), reason="offloading is refused on CPUs: it takes a GPU"
+)
 def test_on_a_gpu_residuals_wait_on_the_host() -> None:
     results = []
     for policy in ("mirror", "offload"):
@@ -473,7 +505,9 @@ def test_on_a_gpu_residuals_wait_on_the_host() -> None:
             _, saved = out._value().tape.saved
             away = sum(v.aval.nbytes for v in saved if v.arr.sharding.memory_kind == HOST)
             out.backward(mx.np.ones(out.shape))
-            results.append([p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"])
+            results.append(
+                [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
+            )
     assert away == 6 * 4 * 16 * 32 * 32 * 4
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)

@@ -569,7 +569,9 @@ def test_megengine_variables_switch_it_on():
     code = "import mxjax as mx; print(mx.dtr.enabled(), mx.dtr.eviction_threshold)"
     env = {**os.environ, "MEGENGINE_DTR_AUTO_DROP": "1", "MEGENGINE_DTR_EVICTION_THRESHOLD": "1.5G"}
     env["PYTHONPATH"] = str(Path(mx.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.split() == ["True", str(3 << 29)], done.stderr
 
 

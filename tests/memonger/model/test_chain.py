@@ -31,13 +31,19 @@ NETWORKS = {
     "translator": lambda: networks.translator(1, 2, 16, 2, 16, 2, init=ZERO),
 }
 # Two of them have all that a chain is made of but the long ways of the others.
-ALL_NETWORKS = ["transformer", "resnet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("unet", "translator"))]
+ALL_NETWORKS = [
+    "transformer",
+    "resnet",
+    *(pytest.param(n, marks=pytest.mark.slow) for n in ("unet", "translator")),
+]
 
 
 @cache
 def fine(name: str) -> Chain:
     net, inputs = NETWORKS[name]()
-    net.setattr("grad_req", "add")  # such a gradient has no room for others: all that is held counts
+    net.setattr(
+        "grad_req", "add"
+    )  # such a gradient has no room for others: all that is held counts
     return training_chain(net, inputs)
 
 
@@ -71,8 +77,15 @@ def test_residual_blocks_are_cut_where_one_array_crosses() -> None:
     for u in chain.units[:-1]:
         before, after = (chain.steps[at].scope.split("/")[0] for at in (u.stop - 1, u.stop))
         own = [s for s in chain.steps[: u.stop] if s.scope.split("/")[0] == before]
-        crossing = [k for s in own for k in range(s.first, s.first + len(s.avals)) if chain.last.get(k, -1) >= u.stop]
-        crossing = [k for k in crossing if chain.last[k] < len(chain.steps)]  # moving statistics leave the network
+        crossing = [
+            k
+            for s in own
+            for k in range(s.first, s.first + len(s.avals))
+            if chain.last.get(k, -1) >= u.stop
+        ]
+        crossing = [
+            k for k in crossing if chain.last[k] < len(chain.steps)
+        ]  # moving statistics leave the network
         if before == after and before.startswith("bottleneck"):
             inside += 1
             assert len(crossing) == 1
@@ -113,7 +126,11 @@ def test_units_cover_the_graph_and_options_the_chain(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["transformer", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "unet", "translator"))]
+    "name",
+    [
+        "transformer",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "unet", "translator")),
+    ],
 )
 def test_what_an_option_holds_is_what_jax_keeps(name: str) -> None:
     chain = fine(name)
@@ -133,7 +150,11 @@ def test_what_an_option_holds_is_what_jax_keeps(name: str) -> None:
             found = kept(run.fn, structs, [i in chain.wanted for i in steps.takes])
             taken = {steps.takes[i] for i in found.ins if 0 <= steps.takes[i] < SCALAR}
             assert taken == way.treatment.takes
-            fresh = found.inner + chain.bytes(steps.gives[k] for k in found.outs) - chain.bytes(way.treatment.kept)
+            fresh = (
+                found.inner
+                + chain.bytes(steps.gives[k] for k in found.outs)
+                - chain.bytes(way.treatment.kept)
+            )
             # BatchNorm's mean and variance, where they are of 1024 numbers or more, are kept besides.
             norms = [s.avals[0].shape for s in steps.steps if s.call.name == "BatchNorm"]
             assert 0 <= fresh <= sum(2 * 4 * c for n, c, h, w in norms if n * h * w >= 1024)
@@ -146,7 +167,9 @@ def test_more_bytes_cost_less(name: str) -> None:
         there = chain.read_later(u.start, u.stop)
         found = [t for _, t, _ in family[1:]]
         # Each may be followed by the same without what waits anyway for later units.
-        twins = [b for a, b in itertools.pairwise(found) if a.kept & there and b.kept <= a.kept - there]
+        twins = [
+            b for a, b in itertools.pairwise(found) if a.kept & there and b.kept <= a.kept - there
+        ]
         assert all(there.isdisjoint(t.kept) for t in twins)
         rest = [t for t in found if t not in twins]
         bytes_, costs = [chain.bytes(t.kept - there) for t in rest], [t.cost for t in rest]
@@ -170,9 +193,7 @@ def test_the_way_across_is_held_once() -> None:
 
 @pytest.mark.parametrize("name", ALL_NETWORKS)
 @pytest.mark.parametrize(("first", "size"), [(0, 2), (1, 2), (0, 3), (2, 3), (1, 4)])
-def test_segments_hold_what_they_take_once(
-    name: str, first: int, size: int
-) -> None:
+def test_segments_hold_what_they_take_once(name: str, first: int, size: int) -> None:
     """However units are grouped, also where a block is cut inside and its input is made in the segment before.
 
     What a decoder adds its cross attention to may be counted although nobody computes the sum again; of small units
@@ -206,7 +227,9 @@ def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str) -> None:
         for _, group in itertools.groupby(segments, key=lambda o: o.stop):
             ways = list(group)
             assert all(a.work < b.work and a.cost >= b.cost for a, b in itertools.pairwise(ways))
-            assert all(o.held == ways[0].held for o in ways)  # nothing of it waits from the forward pass
+            assert all(
+                o.held == ways[0].held for o in ways
+            )  # nothing of it waits from the forward pass
             several += len(ways) > 1
     assert several
 
@@ -230,7 +253,15 @@ def test_it_pauses_where_something_is_computed_again() -> None:
     net.initialize()
     chain = training_chain(net, [mx.np.zeros((2, 4, 8, 8))])
     names = [s.call.name for s in chain.steps]  # type: ignore[union-attr]
-    assert names == ["Convolution", "BatchNorm", "add", "relu", "Convolution", "relu", "Convolution"]
+    assert names == [
+        "Convolution",
+        "BatchNorm",
+        "add",
+        "relu",
+        "Convolution",
+        "relu",
+        "Convolution",
+    ]
     first, second = (chain.steps[names.index("relu", k)].first for k in (0, 4))
     inner = chain.steps[4].first
     n = len(names)
@@ -294,7 +325,11 @@ def test_what_waits_in_a_gradients_room_takes_none(wide: int, held: int) -> None
     """tanh's result (4 x 16) is read for the last time before the gradients of the first two matrices are written:
     where one of them has as many numbers it waits there."""
     net = nn.HybridSequential()
-    net.add(nn.Dense(wide, in_units=wide), nn.Dense(16, activation="tanh", in_units=wide), nn.Dense(8, in_units=16))
+    net.add(
+        nn.Dense(wide, in_units=wide),
+        nn.Dense(16, activation="tanh", in_units=wide),
+        nn.Dense(8, in_units=16),
+    )
     net.initialize()
     batch = (mx.np.ones((4, wide)),)
     chain = training_chain(net, batch)
@@ -323,7 +358,12 @@ def test_a_sum_passes_its_gradient_on_as_it_is() -> None:
     net.initialize()
     chain = training_chain(net, (mx.np.ones((64, 2)),))
     names = [s.call.name for s in chain.steps]
-    first, dense, add, relu = (names.index("FullyConnected"), 1, names.index("add"), names.index("relu"))
+    first, dense, add, relu = (
+        names.index("FullyConnected"),
+        1,
+        names.index("add"),
+        names.index("relu"),
+    )
     assert chain.prices[add].passed == {(0, 0), (1, 0)}
     assert not chain.prices[relu].passed and not chain.prices[dense].passed
     # One array from the sum's turn to the product's, which adds its own share: 64 x 8 numbers once, not three times.
@@ -353,7 +393,16 @@ def test_prices() -> None:
 def _random(rng: np.random.RandomState, n: int) -> list[list[Option]]:
     def option(start: int, stop: int) -> Option:
         held = int(rng.randint(0, 50))
-        return Option(start, stop, Part(stop), held, held + int(rng.randint(0, 30)), 0.0, float(rng.randint(0, 90)), "")
+        return Option(
+            start,
+            stop,
+            Part(stop),
+            held,
+            held + int(rng.randint(0, 30)),
+            0.0,
+            float(rng.randint(0, 90)),
+            "",
+        )
 
     chain = []
     for i in range(n):
@@ -392,12 +441,18 @@ def test_the_knapsack_is_exact(seed: int) -> None:
 
 
 def test_the_relaxation_has_nothing_that_no_choice_has() -> None:
-    fat, lean = (Option(0, 1, Part(1), 0, work, 0.0, cost, "") for work, cost in ((20, 0.0), (5, 10.0)))
-    assert bound([[fat, lean]], 10) == 10  # a third of the fat one would fit beside two thirds of the lean one
+    fat, lean = (
+        Option(0, 1, Part(1), 0, work, 0.0, cost, "") for work, cost in ((20, 0.0), (5, 10.0))
+    )
+    assert (
+        bound([[fat, lean]], 10) == 10
+    )  # a third of the fat one would fit beside two thirds of the lean one
     assert bound([[fat, lean]], 20) == 0
     assert bound([[fat]], 10) is None
     # What a later unit needs at least counts as well.
-    large, small = (Option(0, 1, Part(1), held, held, 0.0, cost, "") for held, cost in ((9, 0.0), (1, 10.0)))
+    large, small = (
+        Option(0, 1, Part(1), held, held, 0.0, cost, "") for held, cost in ((9, 0.0), (1, 10.0))
+    )
     assert bound([[large, small], [Option(1, 2, Part(2), 0, 8, 0.0, 0.0, "")]], 10) == 10
 
 
@@ -405,7 +460,8 @@ def test_lean_stretches_come_before_fat_ones() -> None:
     """What is recomputed needs work, which is hidden where little is held yet."""
     lean, fat = (1, 11, 5.0), (6, 6, 0.0)
     options = [
-        [Option(i, i + 1, Part(i + 1), h, w, 0.0, c, "") for h, w, c in (lean, fat)] for i in range(4)
+        [Option(i, i + 1, Part(i + 1), h, w, 0.0, c, "") for h, w, c in (lean, fat)]
+        for i in range(4)
     ]
     found = solve(options, 16)
     assert found is not None

@@ -6,7 +6,11 @@ from mxjax.memonger.model.gradient_buffers import LiveRange, reusing
 
 
 def test_an_array_waits_where_it_fits_until_the_gradient_is_written() -> None:
-    fits, large, late = LiveRange("fits", 0, 8, 10), LiveRange("large", 0, 8, 11), LiveRange("late", 0, 9, 10)
+    fits, large, late = (
+        LiveRange("fits", 0, 8, 10),
+        LiveRange("large", 0, 8, 11),
+        LiveRange("late", 0, 9, 10),
+    )
     assert reusing([fits], [(10, 9)]) == {"fits"}
     assert reusing([large], [(10, 9)]) == set()
     assert reusing([late], [(10, 9)]) == set()

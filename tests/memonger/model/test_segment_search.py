@@ -48,7 +48,9 @@ def test_thresholds_alone_come_near_the_least_possible(live: Liveness) -> None:
     assert best.peak <= 1.03 * int(_peaks(live, live.inside)[0, -1])
 
 
-@pytest.mark.observes("MGB_SUBLINEAR_MEMORY_GENETIC_NR_ITER", "MGB_SUBLINEAR_MEMORY_GENETIC_POOL_SIZE")
+@pytest.mark.observes(
+    "MGB_SUBLINEAR_MEMORY_GENETIC_NR_ITER", "MGB_SUBLINEAR_MEMORY_GENETIC_POOL_SIZE"
+)
 def test_generations_are_those_asked_for_and_never_make_it_worse(live: Liveness) -> None:
     before, _ = search(live, options(trials=1))
     for rounds in (1, 8, 60):
@@ -65,7 +67,9 @@ def test_a_genetic_search_finds_plans_by_itself(live: Liveness) -> None:
 
 
 def test_generations_of_nobody() -> None:
-    with pytest.raises(errors.MXNetError, match=r"pool_size=0.*MGB_SUBLINEAR_MEMORY_GENETIC_POOL_SIZE"):
+    with pytest.raises(
+        errors.MXNetError, match=r"pool_size=0.*MGB_SUBLINEAR_MEMORY_GENETIC_POOL_SIZE"
+    ):
         options(genetic_iters=3, pool_size=0)
     assert options(genetic_iters=0, pool_size=0).pool_size == 0
 
@@ -80,7 +84,9 @@ def test_a_lower_bound_is_memory_to_use(live: Liveness) -> None:
         shares.append(found.flops / float(live.flops[0, -1]))
     # What need not be held for 1 - bound of the depth is computed again, and little more.
     assert shares[0] <= 0.8 and shares[1] <= 0.6 and shares[2] <= 0.3
-    assert shares == sorted(shares, reverse=True) and shares[0] < free.flops / float(live.flops[0, -1])
+    assert shares == sorted(shares, reverse=True) and shares[0] < free.flops / float(
+        live.flops[0, -1]
+    )
 
 
 @pytest.mark.observes("MGB_SUBLINEAR_MEMORY_LOWER_BOUND_MB")
@@ -95,7 +101,9 @@ def test_a_lower_bound_above_the_peak_leaves_the_plan_empty() -> None:
 
 @pytest.mark.observes("MGB_SUBLINEAR_MEMORY_WORKERS")
 @pytest.mark.parametrize("workers", [1, 3])
-def test_workers_judge_at_the_same_time(workers: int, live: Liveness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_judge_at_the_same_time(
+    workers: int, live: Liveness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     meet = threading.Barrier(workers)
     real = segment_search.price
     first = threading.local()
@@ -159,7 +167,9 @@ def test_what_was_chosen_can_be_looked_at() -> None:
     net = networks.perceptrons(24, 64)
     plan = memonger.sublinear(net, mx.np.zeros((512, 64)), trials=6)
     row = 512 * 64 * 4
-    assert plan.segments[0].first.startswith("perceptron0") and plan.segments[-1].last.startswith("perceptron23")
+    assert plan.segments[0].first.startswith("perceptron0") and plan.segments[-1].last.startswith(
+        "perceptron23"
+    )
     assert [s.kept_bytes for s in plan.segments] == [row] * (len(plan.segments) - 1) + [0]
     assert sum(s.flops for s in plan.segments) == pytest.approx(plan.flops)
     assert not plan.segments[-1].again and plan.segments[0].again
@@ -268,10 +278,14 @@ def test_what_cannot_be_searched() -> None:
             memonger.search_plan(wrong, data=(2, 4))
     with pytest.raises(errors.MXNetTypeError, match="got nothing"):
         memonger.sublinear(net)
-    with pytest.raises(errors.MXNetTypeError, match="an array of mxjax is expected among the inputs, got list"):
+    with pytest.raises(
+        errors.MXNetTypeError, match="an array of mxjax is expected among the inputs, got list"
+    ):
         memonger.sublinear(net, [1.0, 2.0])
     with pytest.raises(errors.MXNetTypeError, match="data=32: a shape is expected"):
         memonger.search_plan(net, data=32)
-    with pytest.raises(errors.MXNetValueError, match="'daat', which is no input; did you mean 'data'"):
+    with pytest.raises(
+        errors.MXNetValueError, match="'daat', which is no input; did you mean 'data'"
+    ):
         memonger.search_plan(net, type_dict={"daat": "float32"}, data=(2, 4))
     assert not net._active

@@ -48,10 +48,14 @@ def plain() -> list[np.ndarray]:
 @pytest.mark.parametrize(
     "name", ["nested", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "nested")]
 )
-def test_gradients_losses_parameters_and_statistics_are_the_same(name: str, plain: list[np.ndarray]) -> None:
+def test_gradients_losses_parameters_and_statistics_are_the_same(
+    name: str, plain: list[np.ndarray]
+) -> None:
     found, net = _trained(name)
     graph = _graph(net, networks.batch(4, 8)[0])
-    assert any(part.keep != ALL for part in memonger.policy(name).arrange(graph))  # something is computed again
+    assert any(
+        part.keep != ALL for part in memonger.policy(name).arrange(graph)
+    )  # something is computed again
     scale = max(np.abs(a).max() for a in plain)
     for a, b in zip(found, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6 * scale)
@@ -143,7 +147,9 @@ def test_no_gradient_is_computed_that_nobody_wants() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "law"), [("sublinear", np.sqrt), ("nested", np.sqrt), ("recursive", np.log2)])
+@pytest.mark.parametrize(
+    ("name", "law"), [("sublinear", np.sqrt), ("nested", np.sqrt), ("recursive", np.log2)]
+)
 def test_laws_of_growth(name: str, law: Any) -> None:
     depths = np.array([8, 16, 32, 64])
     temp = np.array([_cost(name, int(n)).temp_bytes for n in depths])
@@ -162,7 +168,9 @@ def test_residual_blocks_come_out_whole() -> None:
     for p in live.places[1:-1]:
         before, after = (s.scope.split("/")[0] for s in graph.steps[p - 1 : p + 1])
         assert before != after
-    assert live.size - 1 == 8  # the first convolution is with the first block, the last layers with the last
+    assert (
+        live.size - 1 == 8
+    )  # the first convolution is with the first block, the last layers with the last
 
 
 class Skips(nn.HybridBlock):
@@ -182,7 +190,9 @@ class Skips(nn.HybridBlock):
 
 
 def test_what_crosses_and_what_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mxjax.memonger.model.liveness.COARSE", 2.0)  # a layer and its tanh are a stretch
+    monkeypatch.setattr(
+        "mxjax.memonger.model.liveness.COARSE", 2.0
+    )  # a layer and its tanh are a stretch
     net = Skips()
     net.initialize()
     net.setattr("grad_req", "add")  # such a gradient's buffer holds nothing else
@@ -219,7 +229,13 @@ def test_results_wait_where_gradients_will_be() -> None:
     assert crossing(16) == [0] * 5
     assert crossing(17) == [17 * 16] * 5
     assert crossing(16, accumulate) == [256] * 5  # the gradient's room holds what is added to
-    assert crossing(16, freeze) == [256, 0, 0, 0, 0]  # the first has none before it, the others two blocks' two
+    assert crossing(16, freeze) == [
+        256,
+        0,
+        0,
+        0,
+        0,
+    ]  # the first has none before it, the others two blocks' two
 
 
 @pytest.mark.parametrize(
@@ -242,7 +258,16 @@ def test_what_is_slow_is_not_computed_twice(fn: Any, arrays: int) -> None:
 
 def test_no_cuts_are_better() -> None:
     net = nn.HybridSequential()
-    for width in (16, 4, 4, 32, 8, 64, 8, 8):  # of two layers each: a place must hold back more than twice its bytes
+    for width in (
+        16,
+        4,
+        4,
+        32,
+        8,
+        64,
+        8,
+        8,
+    ):  # of two layers each: a place must hold back more than twice its bytes
         net.add(nn.Dense(width, activation="tanh"), nn.Dense(width, activation="tanh"))
     net.initialize()
     live = Liveness(_graph(net, mx.np.zeros((64, 16))))

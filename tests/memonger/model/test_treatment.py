@@ -45,13 +45,20 @@ def test_a_gradient_that_is_passed_on_twice_is_one_array() -> None:
     add = _named(chain, "add")
     flow = [f for f in gradients(chain, add, add + 2) if f[2]]
     # The given one until relu's turn; then relu's, which the sum gives to both convolutions.
-    assert sorted((until, since) for until, since, _ in flow) == [(2 * add, 2 * add + 2), (2 * add + 2, 2 * add + 4)]
+    assert sorted((until, since) for until, since, _ in flow) == [
+        (2 * add, 2 * add + 2),
+        (2 * add + 2, 2 * add + 4),
+    ]
 
 
 def test_the_weight_of_a_convolution_of_signals_is_made_of_whole_rows() -> None:
     """One row whose patches are larger than a piece: it is not cut."""
     net = nn.HybridSequential()
-    net.add(nn.Conv1D(16, 1, in_channels=16), nn.Activation("relu"), nn.Conv1D(16, 3, padding=1, in_channels=16))
+    net.add(
+        nn.Conv1D(16, 1, in_channels=16),
+        nn.Activation("relu"),
+        nn.Conv1D(16, 3, padding=1, in_channels=16),
+    )
     net.initialize()
     chain = training_chain(net, (mx.np.zeros((8, 16, 9216)),))
     assert chain.prices[-1].space[2] >= 0

@@ -57,7 +57,9 @@ def test_the_most_is_what_xla_counts(found: tuple[Any, list[Stage]]) -> None:
     compiled, parts = found
     temp = compiled.memory_analysis().temp_size_in_bytes
     most = max(s.most for s in parts)
-    assert temp * 0.9 <= most <= temp * 1.1  # buffers that share a place are told apart by their start alone
+    assert (
+        temp * 0.9 <= most <= temp * 1.1
+    )  # buffers that share a place are told apart by their start alone
 
 
 def test_each_part_is_left_what_its_derivative_reads(found: tuple[Any, list[Stage]]) -> None:
@@ -74,7 +76,9 @@ def test_a_loop_holds_what_its_body_does() -> None:
             y = x
             for k, w in enumerate(weights):
                 with jax.named_scope(SCOPE.format(k)):
-                    y = lax.optimization_barrier(lax.fori_loop(0, 3, lambda _, y, w=w: jnp.tanh(y @ w), y))
+                    y = lax.optimization_barrier(
+                        lax.fori_loop(0, 3, lambda _, y, w=w: jnp.tanh(y @ w), y)
+                    )
             return (y * y).sum()
 
         return jax.grad(loss)(weights)
@@ -143,9 +147,13 @@ def test_the_model_knows_what_waits_in_gradients_buffers() -> None:
         for at in made
         if option.start <= at < option.stop
     ]
-    assert [(model < softmax, xla < softmax) for softmax, model, xla in held] == [(False, False)] + 2 * [(True, True)]
+    assert [(model < softmax, xla < softmax) for softmax, model, xla in held] == [
+        (False, False)
+    ] + 2 * [(True, True)]
     waiting = {k for k in chain._reusing if isinstance(k, int)}
-    assert waiting <= chain.treat(0, len(chain.steps), None).kept  # what is computed again from others would wait there
+    assert (
+        waiting <= chain.treat(0, len(chain.steps), None).kept
+    )  # what is computed again from others would wait there
 
 
 class Around(nn.HybridBlock):
@@ -198,7 +206,9 @@ def test_early_parts_are_not_told_what_late_ones_hold() -> None:
     assert found[0].most <= found[-1].most - (PARTS - 2) * LAYERS * ARRAY
 
 
-def test_what_the_backward_pass_does_first_of_all_is_not_its_beginning(found: tuple[Any, list[Stage]]) -> None:
+def test_what_the_backward_pass_does_first_of_all_is_not_its_beginning(
+    found: tuple[Any, list[Stage]],
+) -> None:
     """What it makes of a batch alone, as the padded images of a convolution, may be done before the forward pass."""
 
     def step(weights: list[jax.Array], x: jax.Array) -> list[jax.Array]:
@@ -211,7 +221,10 @@ def test_what_the_backward_pass_does_first_of_all_is_not_its_beginning(found: tu
     assert early is not None
     for one, other in zip(early, found[1], strict=True):
         # The batch is no argument any more.
-        assert other.held <= one.held <= other.held + ARRAY and other.most <= one.most <= other.most + ARRAY
+        assert (
+            other.held <= one.held <= other.held + ARRAY
+            and other.most <= one.most <= other.most + ARRAY
+        )
 
 
 def test_parts_that_are_at_work_in_turns_need_something() -> None:

@@ -23,7 +23,10 @@ def session() -> Session:
 def _again(session: Session) -> list[int]:
     """The places of the kind of unit, of those whose recomputation costs something, that there are most of."""
     kinds = [u.kind for u in session.chain.units]
-    costly = [[at for at, k in enumerate(kinds) if k == kind and _recompute(session, at).cost] for kind in set(kinds)]
+    costly = [
+        [at for at, k in enumerate(kinds) if k == kind and _recompute(session, at).cost]
+        for kind in set(kinds)
+    ]
     return max(costly, key=len)
 
 
@@ -45,7 +48,9 @@ def _trial(session: Session, again: list[int], busy: int = 0) -> Trial:
 
 def _fit(session: Session, *trials: Trial, wanted: int = 0) -> Fit:
     """After these trials and that which keeps all; the budget is what the first needs by default."""
-    session.trials = {(tuple(o.part for o in t.chosen), t.schedule): t for t in (_trial(session, []), *trials)}
+    session.trials = {
+        (tuple(o.part for o in t.chosen), t.schedule): t for t in (_trial(session, []), *trials)
+    }
     fit = Fit(session, "temp", wanted or trials[0].bytes("temp"))
     fit.update(MEMORY)
     return fit

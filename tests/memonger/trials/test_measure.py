@@ -25,7 +25,9 @@ def test_a_matrix_product() -> None:
     assert program.argument_bytes == 4 * (32 * 48 + 48 * 16)
     assert program.output_bytes == 4 * 32 * 16
     assert cost.flops == 2 * 32 * 48 * 16
-    assert cost.accessed_bytes == program.argument_bytes + program.output_bytes  # each is read or written once
+    assert (
+        cost.accessed_bytes == program.argument_bytes + program.output_bytes
+    )  # each is read or written once
     assert program.name in str(cost)
 
 
@@ -56,7 +58,9 @@ def test_numbers_as_operands_do_not_multiply_the_programs() -> None:
 
 @pytest.mark.parametrize("fn", [5, None, "step"])
 def test_what_is_no_function_is_refused(fn: Any) -> None:
-    with pytest.raises(errors.MXNetTypeError, match=r"measure takes a function .*, got .* Write measure\(step, x\)"):
+    with pytest.raises(
+        errors.MXNetTypeError, match=r"measure takes a function .*, got .* Write measure\(step, x\)"
+    ):
         memonger.measure(fn)
 
 
@@ -66,10 +70,14 @@ def test_warmup_is_a_number_of_runs() -> None:
     def step() -> None:
         runs.append(1)
 
-    with pytest.raises(errors.MXNetValueError, match="warmup is a number of runs, 0 or more, got -1"):
+    with pytest.raises(
+        errors.MXNetValueError, match="warmup is a number of runs, 0 or more, got -1"
+    ):
         memonger.measure(step, warmup=-1)
     for wrong in (1.5, "2", None, True):
-        with pytest.raises(errors.MXNetTypeError, match=r"warmup is a number of runs \(an int\), got"):
+        with pytest.raises(
+            errors.MXNetTypeError, match=r"warmup is a number of runs \(an int\), got"
+        ):
             memonger.measure(step, warmup=wrong)  # type: ignore[arg-type]
     assert not runs
     memonger.measure(step, warmup=0)
@@ -77,7 +85,9 @@ def test_warmup_is_a_number_of_runs() -> None:
 
 
 def test_blocks_of_what_is_no_network_are_refused() -> None:
-    with pytest.raises(errors.MXNetTypeError, match=r"a HybridBlock .*, got 3 \(int\). Write blocks\(net, x\)"):
+    with pytest.raises(
+        errors.MXNetTypeError, match=r"a HybridBlock .*, got 3 \(int\). Write blocks\(net, x\)"
+    ):
         memonger.blocks(3, mx.np.ones((2, 2)))
     net = mx.gluon.nn.Dense(1, in_units=2)
     net.initialize()
@@ -126,7 +136,9 @@ def test_convolutions(pads: Any, stride: Any, dilation: Any, base: Any) -> None:
 
     def loop(x: Any, w: Any) -> Any:
         out = convolution(x, w)
-        return lax.fori_loop(0, 4, lambda k, out: out + convolution(lax.optimization_barrier((x, out))[0], w), out)
+        return lax.fori_loop(
+            0, 4, lambda k, out: out + convolution(lax.optimization_barrier((x, out))[0], w), out
+        )
 
     shapes = (2, 9, 8, 5), (3, 3, 5, 7)
     once = counts(_compiled(convolution, *shapes))["flops"]

@@ -105,7 +105,11 @@ NETWORKS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "name", ["ladder", *(pytest.param(n, marks=pytest.mark.slow) for n in ("unet", "translator", "resnet"))]
+    "name",
+    [
+        "ladder",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("unet", "translator", "resnet")),
+    ],
 )
 def test_heterogeneous_networks(name: str) -> None:
     net, inputs = NETWORKS[name]()
@@ -310,7 +314,9 @@ def test_budgets(budget: Any, expected: int) -> None:
     assert to_bytes(budget, 1000) == expected
 
 
-@pytest.mark.parametrize("budget", [0, -1, 1.5, 0.0, float("nan"), "much", "4XB", "", "-1MB", "infMB"])
+@pytest.mark.parametrize(
+    "budget", [0, -1, 1.5, 0.0, float("nan"), "much", "4XB", "", "-1MB", "infMB"]
+)
 def test_budgets_that_are_none(budget: Any) -> None:
     with pytest.raises(ValueError, match="budget"):
         to_bytes(budget, 1000)
@@ -367,7 +373,9 @@ def test_blocks_tell_residuals_and_recomputation() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "shares"), [("transformer", (0.6, 0.25)), ("resnet", (0.6, 0.4)), ("unet", (0.6,))])
+@pytest.mark.parametrize(
+    ("name", "shares"), [("transformer", (0.6, 0.25)), ("resnet", (0.6, 0.4)), ("unet", (0.6,))]
+)
 def test_a_deep_network_at_shares_of_its_bytes(name: str, shares: tuple[float, ...]) -> None:
     _meet_their_goals(list(rows(name, shares)))
 
@@ -399,9 +407,13 @@ def test_the_residual_network_written_in_jax_is_ours() -> None:
     written = ResNet((2, 1), 16)
     images = x.asnumpy().transpose(0, 2, 3, 1)
     shapes = jax.eval_shape(written.init, jax.random.key(0), images)
-    variables = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes)  # moving statistics are not read
+    variables = jax.tree_util.tree_map(
+        lambda s: np.zeros(s.shape, s.dtype), shapes
+    )  # moving statistics are not read
     variables["params"] = _in_flax(shapes["params"], [p.data().asnumpy() for p in learned])
-    other, found, after = jax.jit(resnet_step, static_argnums=(0, 1))(written, 0.1, variables, images)
+    other, found, after = jax.jit(resnet_step, static_argnums=(0, 1))(
+        written, 0.1, variables, images
+    )
     np.testing.assert_allclose(other, loss.item(), rtol=1e-5)
     expected = _in_flax(found, [p.grad().asnumpy() for p in learned])
 
@@ -409,7 +421,9 @@ def test_the_residual_network_written_in_jax_is_ours() -> None:
         np.testing.assert_allclose(theirs, own, rtol=1e-3, atol=1e-3 * np.abs(own).max())
 
     jax.tree_util.tree_map(close, expected, found)
-    moved = jax.tree_util.tree_map(lambda old, new: (old - new) / 0.1, variables["params"], after["params"])
+    moved = jax.tree_util.tree_map(
+        lambda old, new: (old - new) / 0.1, variables["params"], after["params"]
+    )
     jax.tree_util.tree_map(close, expected, moved)
 
 

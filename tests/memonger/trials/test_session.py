@@ -53,12 +53,18 @@ def test_parts_that_are_alike_are_traced_once(monkeypatch: pytest.MonkeyPatch) -
     session.measure(session.plain, MEMORY)
     # The first takes the batch, of which nobody wants a gradient; the last gives the network's result.
     assert sum(traced.values()) >= 5
-    assert len(traced) <= len({session.chain.likeness(u.start, u.stop) for u in session.chain.units})
+    assert len(traced) <= len(
+        {session.chain.likeness(u.start, u.stop) for u in session.chain.units}
+    )
 
 
-@pytest.mark.skipif(jax.devices()[0].platform != "cpu", reason="elsewhere images keep MXNet's order")
+@pytest.mark.skipif(
+    jax.devices()[0].platform != "cpu", reason="elsewhere images keep MXNet's order"
+)
 @pytest.mark.slow  # a convolutional network twice; test_images turns single graphs
-def test_an_image_that_a_network_gives_is_turned_before_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_a_network_gives_is_turned_before_the_backward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Left to XLA it waits in the order in which it was made until the end of the step."""
     texts: list[str] = []
     told = "mxjax.memonger.trials.session.stages"
@@ -66,5 +72,11 @@ def test_an_image_that_a_network_gives_is_turned_before_the_backward_pass(monkey
     session = Session(*networks.unet(2, 4, 32, 4), "sgd")
     session.measure(session.plain, MEMORY)
     lines = texts[0].partition("ENTRY")[2].splitlines()
-    turned = [k for k, line in enumerate(lines) if re.search(r"= f32\[4,2,32,32\]\{3,2,1,0\} (copy|fusion)\(", line)]
-    assert turned and turned[-1] < next(k for k, line in enumerate(lines) if "/transpose(jvp(" in line)
+    turned = [
+        k
+        for k, line in enumerate(lines)
+        if re.search(r"= f32\[4,2,32,32\]\{3,2,1,0\} (copy|fusion)\(", line)
+    ]
+    assert turned and turned[-1] < next(
+        k for k, line in enumerate(lines) if "/transpose(jvp(" in line
+    )

@@ -39,7 +39,9 @@ def _drawn(classes: int = CLASSES) -> tuple[numpy.ndarray, numpy.ndarray, numpy.
     return scores, r.randint(0, classes, ROWS).astype("int32"), r.rand(ROWS).astype("float32")
 
 
-def _expected(x: numpy.ndarray, label: numpy.ndarray, weight: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
+def _expected(
+    x: numpy.ndarray, label: numpy.ndarray, weight: numpy.ndarray
+) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Weighted losses and their gradient, in float64."""
     low = x.astype("float64") - x.max(1, keepdims=True)
     p = numpy.exp(low) / numpy.exp(low).sum(1, keepdims=True)
@@ -103,7 +105,9 @@ def test_what_is_more_than_that_stays(spelling: str, whole: list[str]) -> None:
     if spelling == "two uses":
         given = given + 2 * numpy.log(p)
     slope = given - p * given.sum(1, keepdims=True)
-    numpy.testing.assert_allclose(got, slope / 2 if spelling == "temperature" else slope, rtol=1e-4, atol=1e-5)
+    numpy.testing.assert_allclose(
+        got, slope / 2 if spelling == "temperature" else slope, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_second_derivative_of_a_hybridized_loss() -> None:
@@ -113,7 +117,9 @@ def test_second_derivative_of_a_hybridized_loss() -> None:
     scores, towards = mx.np.array(x), mx.np.array(_drawn(5)[0][::-1].copy())
     scores.attach_grad()
     with autograd.record():
-        (first,) = autograd.grad(loss_fn(scores, mx.np.array(label)).sum(), [scores], create_graph=True)
+        (first,) = autograd.grad(
+            loss_fn(scores, mx.np.array(label)).sum(), [scores], create_graph=True
+        )
         (first * towards).sum().backward()
     p = numpy.exp(x.astype("float64"))
     p /= p.sum(1, keepdims=True)

@@ -83,7 +83,9 @@ def test_patches_that_lie_as_the_weight_does_equal_lax():
 
 
 def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
-    monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.PIECE_BYTES", 1)  # one image's patches at a time
+    monkeypatch.setattr(
+        "mxjax.ops.lowering.convolution_forms.PIECE_BYTES", 1
+    )  # one image's patches at a time
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
@@ -93,8 +95,15 @@ def test_weight_gradients_of_fewer_filters_than_channels_equal_lax(monkeypatch, 
     monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.PIECE_BYTES", piece)
     monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.WASTE", 1 << 20)
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (1, 1), (1, 2), (1, 0))
-    x, w = normal(1, 6, 5, 4), normal(2, 6, 3, 3)  # patches of the gradient: 2 * 9 numbers a pixel, of the image 6 * 9
-    text = jax.jit(jax.grad(lambda w: (convolution(x, w, pad=(1, 1), plan=PLANS[1]) ** 2).sum())).lower(w).as_text()
+    x, w = (
+        normal(1, 6, 5, 4),
+        normal(2, 6, 3, 3),
+    )  # patches of the gradient: 2 * 9 numbers a pixel, of the image 6 * 9
+    text = (
+        jax.jit(jax.grad(lambda w: (convolution(x, w, pad=(1, 1), plan=PLANS[1]) ** 2).sum()))
+        .lower(w)
+        .as_text()
+    )
     widths = {int(n) for n in re.findall(r"dot_general.*-> tensor<\d+x(\d+)xf64>", text)}
     assert widths == {18}
 
@@ -102,7 +111,9 @@ def test_weight_gradients_of_fewer_filters_than_channels_equal_lax(monkeypatch, 
 @pytest.mark.parametrize("images", [slowly(1), 3, slowly(17)])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, stride, dilate, pad, layout):
+def test_where_memory_is_short_pieces_equal_lax(
+    monkeypatch, images, kernel, stride, dilate, pad, layout
+):
     """The value by images, the weight's gradient by bands of an image."""
     for name in ("PIECE_BYTES", "LEAN_BYTES"):
         monkeypatch.setattr(f"mxjax.ops.lowering.convolution_forms.{name}", 1)
@@ -114,7 +125,9 @@ def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, str
         return jnp.sin(convolution(x, w, lean=True, **how)).sum()
 
     def lax_loss(x, w):
-        return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)).sum()
+        return jnp.sin(
+            lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)
+        ).sum()
 
     found, expected = (jax.value_and_grad(f, (0, 1))(x, w) for f in (loss, lax_loss))
     for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
@@ -130,7 +143,9 @@ def test_weight_gradients_in_blocks_of_channels_equal_lax(monkeypatch, layout):
         a, b, c = (t if layout == "NCHW" else jnp.moveaxis(t, 1, -1) for t in (x, w, g))
         return (convolution(a, b, pad=(1, 1), layout=layout, plan=PLANS[0], **how) * c).sum()
 
-    expected = jax.grad(lambda w: (lax.conv_general_dilated(x, w, (1, 1), [(1, 1)] * 2) * g).sum())(w)
+    expected = jax.grad(lambda w: (lax.conv_general_dilated(x, w, (1, 1), [(1, 1)] * 2) * g).sum())(
+        w
+    )
     lean = jax.grad(partial(gradient, lean=True))
     np.testing.assert_allclose(lean(w), expected, rtol=1e-11, atol=1e-11)
     # 450 KiB of patches: four blocks of 32 channels, one after the other, and no loop
@@ -155,7 +170,13 @@ def test_a_weight_gradient_has_patches_of_a_part_of_one_image_where_memory_is_sh
 @pytest.mark.parametrize(
     "kernel,stride,pad",
     some(
-        [((3, 3), (1, 1), (1, 1)), ((2, 5), (1, 1), (0, 3)), ((3, 4), (2, 2), (1, 2)), ((1, 3), (1, 3), (0, 0))], {1, 2}
+        [
+            ((3, 3), (1, 1), (1, 1)),
+            ((2, 5), (1, 1), (0, 3)),
+            ((3, 4), (2, 2), (1, 2)),
+            ((1, 3), (1, 3), (0, 0)),
+        ],
+        {1, 2},
     ),
 )
 def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels, filters, layout):
@@ -174,7 +195,9 @@ def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels
         return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad])).sum()
 
     def twice(f):
-        return jax.grad(lambda *a: sum((g * g).sum() for g in jax.grad(f, (0, 1))(*a)), (0, 1))(x, w)
+        return jax.grad(lambda *a: sum((g * g).sum() for g in jax.grad(f, (0, 1))(*a)), (0, 1))(
+            x, w
+        )
 
     found, expected = ((f(x, w), jax.grad(f, (0, 1))(x, w), twice(f)) for f in (loss, lax_loss))
     for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
@@ -205,8 +228,12 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
 def test_weight_gradients_of_few_filters_have_patches_on_one_core(monkeypatch, cores, form):
     monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.cores", lambda: cores)
     where = (1, 1), (1, 1), (1, 1)
-    assert choose("cpu", "float32", (4, 128, 128, 16), (16, 3, 3, 16), *where).weight_gradient == form
-    assert choose("cpu", "float32", (4, 128, 128, 16), (32, 3, 3, 16), *where).weight_gradient == "lax"
+    assert (
+        choose("cpu", "float32", (4, 128, 128, 16), (16, 3, 3, 16), *where).weight_gradient == form
+    )
+    assert (
+        choose("cpu", "float32", (4, 128, 128, 16), (32, 3, 3, 16), *where).weight_gradient == "lax"
+    )
 
 
 @pytest.mark.parametrize("images", [slowly(1), slowly(2), 5, slowly(17)])
@@ -215,12 +242,18 @@ def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad
     x, w = normal(images, 3, 8, 9), normal(4, 3, *kernel)
 
     def loss(x, w, **how):
-        return jnp.sin(convolution(x, w, stride=stride, dilate=dilate, pad=pad, plan=PLANS[0], **how)).sum()
+        return jnp.sin(
+            convolution(x, w, stride=stride, dilate=dilate, pad=pad, plan=PLANS[0], **how)
+        ).sum()
 
     def lax_loss(x, w):
-        return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)).sum()
+        return jnp.sin(
+            lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)
+        ).sum()
 
-    for got, expected in zip(jax.grad(loss, (0, 1))(x, w, lean=True), jax.grad(lax_loss, (0, 1))(x, w), strict=True):
+    for got, expected in zip(
+        jax.grad(loss, (0, 1))(x, w, lean=True), jax.grad(lax_loss, (0, 1))(x, w), strict=True
+    ):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     if images == 2:
         check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
@@ -234,20 +267,33 @@ def test_pieces_are_few():
         return (convolution(x, w, stride=(2, 2), pad=(1, 1), plan=PLANS[0], lean=True) ** 2).sum()
 
     text = jax.jit(jax.grad(loss)).lower(x, w).as_text()
-    assert 2 + 2 <= text.count("stablehlo.dot_general") <= 8 + 8  # of the value, and of the image's gradient
+    assert (
+        2 + 2 <= text.count("stablehlo.dot_general") <= 8 + 8
+    )  # of the value, and of the image's gradient
 
 
 def test_columns_of_an_input_gradient_take_no_more_room_than_the_image():
-    g = (8, 128, 4, 4)  # of 3 x 3 columns for each of its pixels: 4 times what the image has where the stride is 2
+    g = (
+        8,
+        128,
+        4,
+        4,
+    )  # of 3 x 3 columns for each of its pixels: 4 times what the image has where the stride is 2
     x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(8, 64, 8, 8), (128, 64, 3, 3)])
 
     def temp(lean):
         def gradient(x, w, g):
-            pull = jax.vjp(lambda x: convolution(x, w, stride=(2, 2), pad=(1, 1), plan=PLANS[0], lean=lean), x)[1]
+            pull = jax.vjp(
+                lambda x: convolution(x, w, stride=(2, 2), pad=(1, 1), plan=PLANS[0], lean=lean), x
+            )[1]
             return pull(g)[0] * 2
 
         step = jax.jit(gradient).lower(x, w, jax.ShapeDtypeStruct(g, "float32"))
-        return step.compile(default_options("cpu") | keep_barriers("cpu")).memory_analysis().temp_size_in_bytes
+        return (
+            step.compile(default_options("cpu") | keep_barriers("cpu"))
+            .memory_analysis()
+            .temp_size_in_bytes
+        )
 
     image, columns = 8 * 64 * 64 * 4, 8 * 16 * 64 * 9 * 4
     assert temp(lean=True) <= temp(lean=False) - (columns - image)
@@ -281,12 +327,19 @@ def test_pieces_of_a_weight_gradient_are_added_to_the_first():
 def test_a_weight_gradient_never_has_all_patches_at_once():
     shapes = [(8, 32, 32, 32), (32, 32, 3, 3)]
     x, w = (jax.ShapeDtypeStruct(s, "float32") for s in shapes)
-    assert choose("cpu", "float32", (8, 32, 32, 32), (32, 3, 3, 32), (1, 1), (1, 1), (1, 1)) == PLANS[1]
+    assert (
+        choose("cpu", "float32", (8, 32, 32, 32), (32, 3, 3, 32), (1, 1), (1, 1), (1, 1))
+        == PLANS[1]
+    )
 
     def gradient(x, w, g):
         return jax.vjp(lambda w: convolution(x, w, pad=(1, 1)), w)[1](g)[0]
 
-    program = jax.jit(gradient).lower(x, w, x).compile(compiler_options={"xla_backend_optimization_level": 0})
+    program = (
+        jax.jit(gradient)
+        .lower(x, w, x)
+        .compile(compiler_options={"xla_backend_optimization_level": 0})
+    )
     patches = 9 * 4 * np.prod(shapes[0])
     images = 4 * np.prod(shapes[0])
     # Both images in another order, one of them padded, and no more than 2 MiB of patches.
@@ -307,7 +360,11 @@ def test_weight_gradients_are_made_in_their_own_order(filters, side):
 
     memory = []
     for count in (1, 6):
-        options = {**default_options("cpu"), **keep_barriers("cpu"), "xla_backend_optimization_level": 0}
+        options = {
+            **default_options("cpu"),
+            **keep_barriers("cpu"),
+            "xla_backend_optimization_level": 0,
+        }
         compiled = jax.jit(gradients).lower(x, *[w] * count).compile(compiler_options=options)
         memory.append(compiled.memory_analysis().temp_size_in_bytes)
     assert memory[1] - memory[0] < w.size * 4
@@ -332,7 +389,11 @@ def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
 
     def reference(x, w, b):
         out = lax.conv_general_dilated(
-            x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate,
+            x,
+            w,
+            stride,
+            [(p, p) for p in pad],
+            rhs_dilation=dilate,
             dimension_numbers=("NCHW", "OIHW", "NCHW"),
         )
         return out + b[:, None, None]
@@ -343,12 +404,14 @@ def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
     out = reference(x, w, b)
     np.testing.assert_allclose(ours(x, w, b), out, rtol=1e-10)
     head = normal(*out.shape)
-    for a, e in zip(jax.vjp(ours, x, w, b)[1](head), jax.vjp(reference, x, w, b)[1](head),
-                    strict=True):
+    for a, e in zip(
+        jax.vjp(ours, x, w, b)[1](head), jax.vjp(reference, x, w, b)[1](head), strict=True
+    ):
         np.testing.assert_allclose(a, e, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
         jax.jvp(ours, (x, w, b), (w.sum() * x, w, b))[1],
-        jax.jvp(reference, (x, w, b), (w.sum() * x, w, b))[1], rtol=1e-9,
+        jax.jvp(reference, (x, w, b), (w.sum() * x, w, b))[1],
+        rtol=1e-9,
     )
 
     def second(f):
@@ -368,7 +431,9 @@ def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("platform", ["cpu", *(pytest.param(p, marks=pytest.mark.slow) for p in ("gpu", "tpu"))])
+@pytest.mark.parametrize(
+    "platform", ["cpu", *(pytest.param(p, marks=pytest.mark.slow) for p in ("gpu", "tpu"))]
+)
 def test_dtypes_stay(dtype, platform):
     x, w = normal(2, 3, 8, 8).astype(dtype), normal(4, 3, 3, 3).astype(dtype)
     bias = jnp.ones(4, dtype)
@@ -408,13 +473,18 @@ def test_accelerators_and_short_floats_go_to_lax():
     assert choose("cpu", "float32", *first) == PLANS[1]
     large = (64, 64, 64, 64), (64, 5, 5, 64), (1, 1), (1, 1), (2, 2)
     assert choose("cpu", "float32", *large).weight_gradient == "lax"
-    assert choose("cpu", "float32", *large, lean=True).weight_gradient == "cols"  # in pieces: nothing is turned
+    assert (
+        choose("cpu", "float32", *large, lean=True).weight_gradient == "cols"
+    )  # in pieces: nothing is turned
 
 
 @pytest.mark.parametrize("pool", [max_pool, avg_pool, sum_pool, lp_pool])
 @pytest.mark.parametrize(
     "nd,kernel,stride,pad,convention",
-    some([(1, 3, 1, 1, "valid"), (2, 2, 2, 0, "full"), (2, 3, 2, 1, "valid"), (3, 2, 3, 0, "full")], {1, 2}),
+    some(
+        [(1, 3, 1, 1, "valid"), (2, 2, 2, 0, "full"), (2, 3, 2, 1, "valid"), (3, 2, 3, 0, "full")],
+        {1, 2},
+    ),
 )
 def test_pooling_derivatives(pool, nd, kernel, stride, pad, convention):
     x = distinct(2, 2, *(7, 6, 5)[:nd]) + 0.1

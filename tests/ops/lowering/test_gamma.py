@@ -25,7 +25,11 @@ def test_derivatives_are_the_implicit_ones():
         x = float(gamma(jr.key(5), a, (), "float32"))
         found = float(jax.grad(lambda v: gamma(jr.key(5), v, (), "float32"))(a))
         h = 1e-4 * a
-        by_cdf = -(stats.gamma(a + h).cdf(x) - stats.gamma(a - h).cdf(x)) / (2 * h) / stats.gamma(a).pdf(x)
+        by_cdf = (
+            -(stats.gamma(a + h).cdf(x) - stats.gamma(a - h).cdf(x))
+            / (2 * h)
+            / stats.gamma(a).pdf(x)
+        )
         assert found == pytest.approx(by_cdf, rel=2e-3)
 
 

@@ -44,7 +44,9 @@ def same(ours, theirs, *args, rtol=1e-10):
     found, expected = (jax.tree_util.tree_leaves(both(f)(head, *args)) for f in (ours, theirs))
     for got, want in zip(found, expected, strict=True):
         assert got.shape == want.shape
-        np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=rtol, atol=rtol * float(abs(want).max()))
+        np.testing.assert_allclose(
+            got.astype("f8"), want.astype("f8"), rtol=rtol, atol=rtol * float(abs(want).max())
+        )
 
 
 # groups, channels, filters: one channel for each filter; two filters for each channel; blocks; several of them
@@ -69,22 +71,37 @@ def test_groups_equal_lax(groups, channels, filters, window):
         return a if layout == "NCHW" else jnp.moveaxis(a, 1, -1)
 
     def ours(x, w):
-        how = {"stride": stride, "dilate": dilate, "pad": pad, "num_group": groups, "layout": layout}
+        how = {
+            "stride": stride,
+            "dilate": dilate,
+            "pad": pad,
+            "num_group": groups,
+            "layout": layout,
+        }
         return convolution(turned(x), turned(w), **how)
 
     def theirs(x, w):
         pads = [(p, p) for p in pad]
-        return turned(lax.conv_general_dilated(x, w, stride, pads, rhs_dilation=dilate, feature_group_count=groups))
+        return turned(
+            lax.conv_general_dilated(
+                x, w, stride, pads, rhs_dilation=dilate, feature_group_count=groups
+            )
+        )
 
     same(ours, theirs, x, w)
-    assert "feature_group_count=1" in (text := str(jax.make_jaxpr(ours)(x, w))) or "conv_general_dilated" not in text
+    assert (
+        "feature_group_count=1" in (text := str(jax.make_jaxpr(ours)(x, w)))
+        or "conv_general_dilated" not in text
+    )
 
 
 @pytest.mark.parametrize("dtype,rtol", [("float32", 1e-5), ("float16", 2e-3), ("bfloat16", 2e-2)])
 @pytest.mark.parametrize("groups,channels,filters", [(6, 6, 6), (2, 4, 6)])
 def test_groups_of_every_dtype(groups, channels, filters, dtype, rtol):
     """Sums are rounded once: the result is that of float64 but for the dtype's own precision."""
-    x, w = (normal(*s).astype(dtype) for s in [(2, channels, 6, 5), (filters, channels // groups, 3, 3)])
+    x, w = (
+        normal(*s).astype(dtype) for s in [(2, channels, 6, 5), (filters, channels // groups, 3, 3)]
+    )
 
     def ours(x, w):
         out = convolution(x, w, pad=(1, 1), num_group=groups)
@@ -111,7 +128,9 @@ def test_groups_have_derivatives_of_any_order_and_samples_of_their_own(groups):
     np.testing.assert_allclose(jax.vmap(fn, (0, None))(many, w), each, rtol=1e-10)
 
 
-@pytest.mark.parametrize("size,stride,dilate,pad", [((32, 32), 1, 1, 1), ((5, 16), 1, 1, 0), ((17, 33), 2, 2, 1)])
+@pytest.mark.parametrize(
+    "size,stride,dilate,pad", [((32, 32), 1, 1, 1), ((5, 16), 1, 1, 0), ((17, 33), 2, 2, 1)]
+)
 def test_blocks_of_sixteen_channels_equal_lax(monkeypatch, size, stride, dilate, pad):
     """Where there is a form for so narrow ones."""
     monkeypatch.setattr(module, "convolves_in_one_thread", lambda: False)
@@ -124,7 +143,9 @@ def test_blocks_of_sixteen_channels_equal_lax(monkeypatch, size, stride, dilate,
 
     def theirs(x, w):
         pads = [(pad, pad)] * 2
-        return lax.conv_general_dilated(x, w, (stride,) * 2, pads, rhs_dilation=(dilate,) * 2, feature_group_count=2)
+        return lax.conv_general_dilated(
+            x, w, (stride,) * 2, pads, rhs_dilation=(dilate,) * 2, feature_group_count=2
+        )
 
     same(ours, theirs, x, w, rtol=1e-5)
     if size == (32, 32):
@@ -142,28 +163,45 @@ def test_only_a_cpu_takes_groups_apart():
     shapes = (8, 14, 14, 32), (32, 3, 3, 1), (1, 1), (1, 1), (1, 1), 32
     assert choose("gpu", "float32", *shapes) == choose("tpu", "bfloat16", *shapes) == PLAIN
     assert set(choose("cpu", "float32", *shapes)) == {"shifts"}
-    assert set(choose("cpu", "float32", (8, 14, 14, 32), (32, 3, 3, 2), *shapes[2:5], 16)) == {"blocks"}
+    assert set(choose("cpu", "float32", (8, 14, 14, 32), (32, 3, 3, 2), *shapes[2:5], 16)) == {
+        "blocks"
+    }
 
 
-VOLUMES = [((3, 3, 2), (1, 1, 1), (1, 1, 1), (1, 2, 0)), ((2, 1, 3), (2, 1, 3), (2, 1, 1), (0, 1, 1))]
+VOLUMES = [
+    ((3, 3, 2), (1, 1, 1), (1, 1, 1), (1, 2, 0)),
+    ((2, 1, 3), (2, 1, 3), (2, 1, 1), (0, 1, 1)),
+]
 
 
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", VOLUMES)
 @pytest.mark.parametrize("groups,channels,filters", [(1, 3, 4), (3, 3, 3), (2, 4, 2)])
 def test_volumes_equal_lax(groups, channels, filters, kernel, stride, dilate, pad, layout):
-    x, w, b = normal(2, channels, 7, 6, 5), normal(filters, channels // groups, *kernel), normal(filters)
+    x, w, b = (
+        normal(2, channels, 7, 6, 5),
+        normal(filters, channels // groups, *kernel),
+        normal(filters),
+    )
 
     def turned(a):
         return a if layout == "NCDHW" else jnp.moveaxis(a, 1, -1)
 
     def ours(x, w, b):
-        how = {"stride": stride, "dilate": dilate, "pad": pad, "num_group": groups, "layout": layout}
+        how = {
+            "stride": stride,
+            "dilate": dilate,
+            "pad": pad,
+            "num_group": groups,
+            "layout": layout,
+        }
         return convolution(turned(x), turned(w), b, **how)
 
     def theirs(x, w, b):
         pads = [(p, p) for p in pad]
-        out = lax.conv_general_dilated(x, w, stride, pads, rhs_dilation=dilate, feature_group_count=groups)
+        out = lax.conv_general_dilated(
+            x, w, stride, pads, rhs_dilation=dilate, feature_group_count=groups
+        )
         return turned(out + b[:, None, None, None])
 
     same(ours, theirs, x, w, b)
@@ -187,14 +225,21 @@ def test_a_volume_s_gradient_has_no_convolution_of_three_dimensions():
     [(1, (4, 4), 2, 1, 1, 0), (2, (3, 2), 3, 1, 0, 1), (4, (3, 3), 2, 2, 2, 1), (1, (3,), 2, 1, 1, 1),
      (1, (2, 3, 2), 2, 1, 0, 0), (1, (2, 2), 1, 1, 0, 1)],
 )  # fmt: skip
-def test_transposed_convolutions_equal_those_of_zeros_between_pixels(groups, kernel, stride, dilate, pad, adj, layout):
+def test_transposed_convolutions_equal_those_of_zeros_between_pixels(
+    groups, kernel, stride, dilate, pad, adj, layout
+):
     """The last has a row more than any convolution reaches, and stays as it is."""
     n = len(kernel)
     x, w, b = normal(2, 4, *(4, 3, 3)[:n]), normal(4, 4 // groups, *kernel), normal(4)
-    how = {k: (v,) * n for k, v in {"stride": stride, "dilate": dilate, "pad": pad, "adj": adj}.items()}
+    how = {
+        k: (v,) * n for k, v in {"stride": stride, "dilate": dilate, "pad": pad, "adj": adj}.items()
+    }
 
     def run(x, w, b):
-        turn, order = (lambda a: jnp.moveaxis(a, 1, -1)) if layout else (lambda a: a), {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+        turn, order = (
+            (lambda a: jnp.moveaxis(a, 1, -1)) if layout else (lambda a: a),
+            {1: "NWC", 2: "NHWC", 3: "NDHWC"},
+        )
         return nn.deconvolution(
             turn(x), turn(w), b, kernel=kernel, num_filter=4, num_group=groups, layout=order[n] if layout else None,
             no_bias=False, **how,

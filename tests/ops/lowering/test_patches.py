@@ -24,9 +24,13 @@ def whole(shape, dtype, seed=0):
     return np.random.default_rng(seed).integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
-@pytest.mark.parametrize(("shape", "filters", "kernel", "stride", "dilate", "pad", "groups"), SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "filters", "kernel", "stride", "dilate", "pad", "groups"), SHAPES
+)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_integers_elsewhere_are_those_of_cpus(shape, filters, kernel, stride, dilate, pad, groups, dtype):
+def test_integers_elsewhere_are_those_of_cpus(
+    shape, filters, kernel, stride, dilate, pad, groups, dtype
+):
     x, w = whole(shape, dtype), whole((filters, shape[1] // groups, *kernel), "int8", 1)
     given = jnp.asarray(x), jnp.asarray(w), stride, dilate, pad, groups
     here, there = whole_convolution(*given, "cpu"), whole_convolution(*given, "gpu")

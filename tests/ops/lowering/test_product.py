@@ -13,7 +13,10 @@ from mxjax.ops.lowering.product import of_bytes
 @pytest.mark.parametrize("n", [0, 1, 256, 700])
 def test_whatever_they_add_up_to(platform: str, dtype: str, n: int) -> None:
     draw = np.random.RandomState(n)
-    a, b = draw.randint(0, 256, (2, 3, n)).astype(dtype), draw.randint(-128, 128, (5, n)).astype("int8")
+    a, b = (
+        draw.randint(0, 256, (2, 3, n)).astype(dtype),
+        draw.randint(-128, 128, (5, n)).astype("int8"),
+    )
     a[0, 0], b[0] = np.iinfo(dtype).max, 127
     with compiler.for_platform(platform):
         made = jax.jit(lambda a, b: of_bytes(a, b))(a, b)

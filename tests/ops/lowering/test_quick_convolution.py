@@ -27,7 +27,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("size", "kernel", "stride", "pad", "expected"), CASES)
-def test_a_library_is_asked_but_for_kernels_as_large_as_their_image(size, kernel, stride, pad, expected):
+def test_a_library_is_asked_but_for_kernels_as_large_as_their_image(
+    size, kernel, stride, pad, expected
+):
     shape = Shape(size, kernel, stride, (1, 1), pad, first=True)
     plan = forms._quick(Plan("cols", "cols", "cols"), shape)
     assert " ".join(plan) == expected
@@ -47,7 +49,9 @@ def test_a_library_is_asked_but_for_kernels_as_large_as_their_image(size, kernel
     lowered = ToLower(traced, structs, jax.devices("cpu")[0], quick=True).whole
     assert lowered.as_text().count("stablehlo.convolution") == expected.count("lax")
     compiled = lowered.compile(price.on("cpu").options)
-    assert set(re.findall(r"dim_labels=(\w+)_\w+->", compiled.as_text())) <= {"b01f"}  # of others no library is asked
+    assert set(re.findall(r"dim_labels=(\w+)_\w+->", compiled.as_text())) <= {
+        "b01f"
+    }  # of others no library is asked
     found = compiled(x, w)
     with jax.default_matmul_precision("float32"):
         for a, b in zip(found, jax.jit(lambda x, w: all_three(x, w, plain))(x, w), strict=True):

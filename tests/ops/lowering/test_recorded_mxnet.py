@@ -21,8 +21,11 @@ def run(kind, options, platform):
         taken = {k: options[k] for k in ("kernel", "stride", "dilate", "pad", "num_group")}
         return lambda *a: convolution(*a, **taken, platform=platform)
     pool = getattr(pooling, options["pool_type"] + "_pool")
-    taken = {k: options[k] for k in ("stride", "pad", "global_pool", "count_include_pad", "p_value")
-             if k in options}
+    taken = {
+        k: options[k]
+        for k in ("stride", "pad", "global_pool", "count_include_pad", "p_value")
+        if k in options
+    }
     convention = options.get("pooling_convention", "valid")
     return lambda x: pool(x, options["kernel"], convention=convention, platform=platform, **taken)
 

@@ -45,7 +45,9 @@ def _finish(
     mean, std = _MEAN if mean is True else mean, _STD if std is True else std
     for name, each in (("mean", mean), ("std", std)):
         if each is not None and not isinstance(each, tuple | list):
-            raise MXNetAssertionError(f"{name} must be True or one number for each channel, got {each!r}")
+            raise MXNetAssertionError(
+                f"{name} must be True or one number for each channel, got {each!r}"
+            )
     if mean is not None or std is not None:
         found.add(transforms.Normalize(0.0 if mean is None else mean, 1.0 if std is None else std))
     found.add(transforms.Cast(dtype))
@@ -80,7 +82,9 @@ def create_image_augment(
         found.add(transforms.Resize(resize, interpolation=method))
     size = (data_shape[2], data_shape[1])
     if rand_resize and not rand_crop:
-        raise MXNetAssertionError("rand_resize draws the size of a random part: give rand_crop=True too")
+        raise MXNetAssertionError(
+            "rand_resize draws the size of a random part: give rand_crop=True too"
+        )
     kind: Any = transforms.RandomCrop if rand_crop else transforms.CenterCrop
     found.add((transforms.RandomResizedCrop if rand_resize else kind)(size, interpolation=method))
     if rand_mirror:
@@ -121,7 +125,9 @@ def create_bbox_augment(
     if rand_pad > 0:
         found.add(bbox.ImageBboxRandomExpand(p=rand_pad, max_ratio=area_range[1], fill=pad_val))
     found.add(bbox.ImageBboxResize(data_shape[2], data_shape[1], interp=_method(inter_method)))
-    return _finish(found, mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray, dtype)
+    return _finish(
+        found, mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray, dtype
+    )
 
 
 class BboxLabelTransform(Block):
@@ -142,7 +148,9 @@ class BboxLabelTransform(Block):
         self._coord_normalized = coord_normalized
 
     def forward(self, img: Any, label: Any) -> tuple[Any, Any]:
-        row = np.array(label.asnumpy() if hasattr(label, "asnumpy") else label, np.float32).reshape(-1)
+        row = np.array(label.asnumpy() if hasattr(label, "asnumpy") else label, np.float32).reshape(
+            -1
+        )
         header, width = (int(each) for each in row[:2]) if row.size > 1 else (0, 0)
         if width < 5 or header < 0 or row.size < header + 5 or (row.size - header) % width:
             raise FormatError(
@@ -183,7 +191,9 @@ class ImageDataLoader:
         num_workers: int = 0, pin_memory: bool = False, pin_device_id: int = 0, prefetch: int | None = None,
         thread_pool: bool = False, timeout: int = 120, try_nopython: bool | None = None, **kwargs: Any,
     ):  # fmt: skip
-        dataset = _pictures(type(self).__name__, path_imgrec, path_imglist, imglist, path_root, dtype)
+        dataset = _pictures(
+            type(self).__name__, path_imgrec, path_imglist, imglist, path_root, dtype
+        )
         if num_parts > 1:
             dataset = dataset.shard(num_parts, part_index)
         augmenter = _augmenter(aug_list, lambda: self._default_augmenter(data_shape, **kwargs))
@@ -253,7 +263,9 @@ def _pictures(owner: str, record: Any, listed: Any, imglist: Any, root: str, dty
     if not (record or listed or isinstance(imglist, list)):
         raise MXNetAssertionError(f"{owner} needs path_imgrec, path_imglist or imglist")
     if dtype not in _LABEL_TYPES:
-        raise MXNetAssertionError(f"{dtype} label not supported; one of {', '.join(_LABEL_TYPES)} is")
+        raise MXNetAssertionError(
+            f"{dtype} label not supported; one of {', '.join(_LABEL_TYPES)} is"
+        )
     if record:
         return ImageRecordDataset(record, flag=1)
     return ImageListDataset(root, listed or imglist, flag=1)
@@ -266,10 +278,16 @@ def _augmenter(given: Any, default: Any) -> Block:
     if isinstance(given, Block):
         return given
     if not isinstance(given, list):
-        raise MXNetValueError(f"aug_list must be a block or a list of blocks, got {type(given).__name__}")
+        raise MXNetValueError(
+            f"aug_list must be a block or a list of blocks, got {type(given).__name__}"
+        )
     for each in given:
         if not isinstance(each, Block):
-            raise MXNetTypeError(f"aug_list must be a list of blocks, one of them is a {type(each).__name__}")
-    found = HybridSequential() if all(isinstance(each, HybridBlock) for each in given) else Sequential()
+            raise MXNetTypeError(
+                f"aug_list must be a list of blocks, one of them is a {type(each).__name__}"
+            )
+    found = (
+        HybridSequential() if all(isinstance(each, HybridBlock) for each in given) else Sequential()
+    )
     found.add(*given)
     return found

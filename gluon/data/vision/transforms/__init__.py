@@ -154,7 +154,9 @@ class Rotate(Block):
       TypeError: another dtype: `ToTensor` comes first.
     """
 
-    def __init__(self, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> None:
+    def __init__(
+        self, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False
+    ) -> None:
         super().__init__()
         self._args = (rotation_degrees, zoom_in, zoom_out)
 
@@ -247,7 +249,9 @@ class HybridRandomApply(OfImages, HybridSequential):
     def forward(self, x: Any, *args: Any) -> Any:
         happened = happens(x, self.p)
         if happened is not None:
-            changed = self.transforms(x)  # in either case, as in a graph: what is drawn later stays the same
+            changed = self.transforms(
+                x
+            )  # in either case, as in a graph: what is drawn later stays the same
             return with_rest(changed if happened else x, *args)
         chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < self.p
         return with_rest(mxnp.where(chosen, self.transforms(x), x), *args)

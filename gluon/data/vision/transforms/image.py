@@ -57,7 +57,11 @@ class AtOnce:
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         x = args[0] if args and not kwargs else None
-        if isinstance(x, NDArray) and getattr(self, "_op_hook", None) is None and pixels_of(x._value()) is not None:
+        if (
+            isinstance(x, NDArray)
+            and getattr(self, "_op_hook", None) is None
+            and pixels_of(x._value()) is not None
+        ):
             return self.forward(*args)  # type: ignore[attr-defined]
         return super()._run(*args, **kwargs)  # type: ignore[misc]
 
@@ -439,7 +443,11 @@ def _gray_here(key: Any, pixels: np.ndarray, p: float) -> np.ndarray | None:
     if pixels.shape[2] != len(_GRAY):
         return None
     values = pixels.astype(np.float32, copy=False)
-    return np.repeat((values @ _GRAY)[..., None], 3, axis=2) if key.uniform(0, 0, 1) < np.float32(p) else values
+    return (
+        np.repeat((values @ _GRAY)[..., None], 3, axis=2)
+        if key.uniform(0, 0, 1) < np.float32(p)
+        else values
+    )
 
 
 @pictures(_gray_here, keyed=True)

@@ -30,7 +30,9 @@ def _like(boxes: Any, bbox: Any) -> Any:
 
 def _check_image(block: Block, img: Any) -> None:
     if len(img.shape) != 3:
-        raise errors.MXNetNotImplementedError(f"{type(block).__name__} only support images in HWC format")
+        raise errors.MXNetNotImplementedError(
+            f"{type(block).__name__} only support images in HWC format"
+        )
 
 
 class ImageBboxRandomFlipLeftRight(Block):
@@ -115,7 +117,9 @@ class ImageBboxRandomExpand(Block):
       ValueError (when called): not one number for each channel.
     """
 
-    def __init__(self, p: float = 0.5, max_ratio: float = 4, fill: Any = 0, keep_ratio: bool = True):
+    def __init__(
+        self, p: float = 0.5, max_ratio: float = 4, fill: Any = 0, keep_ratio: bool = True
+    ):
         super().__init__()
         self.p = p
         self._max_ratio = max_ratio
@@ -153,4 +157,6 @@ class ImageBboxResize(Block):
         _check_image(self, img)
         interp = random.randint(0, 5) if self._interp == -1 else self._interp
         boxes = bbox_resize(bbox.asnumpy(), (img.shape[-2], img.shape[-3]), self._size)
-        return npx.image.resize(img, self._size, False, interp), np.array(boxes, dtype="float32", device=bbox.device)
+        return npx.image.resize(img, self._size, False, interp), np.array(
+            boxes, dtype="float32", device=bbox.device
+        )

@@ -28,7 +28,9 @@ def _check_two(name: str, size: Any) -> None:
         raise errors.MXNetValueError(f"{name} requires length 2 tuple, given {len(size)}")
 
 
-def bbox_crop(bbox: np.ndarray, crop_box: Any = None, allow_outside_center: bool = True) -> np.ndarray:
+def bbox_crop(
+    bbox: np.ndarray, crop_box: Any = None, allow_outside_center: bool = True
+) -> np.ndarray:
     """The boxes in the part (left, top, width, height) of an image, cut at its borders.
 
     Args:
@@ -43,7 +45,9 @@ def bbox_crop(bbox: np.ndarray, crop_box: Any = None, allow_outside_center: bool
     if crop_box is None:
         return bbox
     if len(crop_box) != 4:
-        raise errors.MXNetValueError(f"Invalid crop_box parameter, requires length 4, given {crop_box}")
+        raise errors.MXNetValueError(
+            f"Invalid crop_box parameter, requires length 4, given {crop_box}"
+        )
     if all(c is None for c in crop_box):
         return bbox
     left, top, width, height = crop_box
@@ -58,7 +62,9 @@ def bbox_crop(bbox: np.ndarray, crop_box: Any = None, allow_outside_center: bool
     return bbox[kept & (bbox[:, :2] < bbox[:, 2:4]).all(axis=1)]
 
 
-def bbox_flip(bbox: np.ndarray, size: Sequence[int], flip_x: bool = False, flip_y: bool = False) -> np.ndarray:
+def bbox_flip(
+    bbox: np.ndarray, size: Sequence[int], flip_x: bool = False, flip_y: bool = False
+) -> np.ndarray:
     """The boxes of an image (width, height) that is mirrored.
 
     Raises:
@@ -120,9 +126,13 @@ def _of_both(boxes: Any, fn: Callable[[Any], tuple[Any, ...]]) -> Any:
             raise errors.MXNetIndexError(f"Bounding boxes must have 4 elements, given {len(boxes)}")
         return fn(boxes)
     if not isinstance(boxes, np.ndarray):
-        raise errors.MXNetTypeError(f"Expect boxes as a list, tuple or numpy.ndarray, given {type(boxes)}")
+        raise errors.MXNetTypeError(
+            f"Expect boxes as a list, tuple or numpy.ndarray, given {type(boxes)}"
+        )
     if boxes.size % 4:
-        raise errors.MXNetIndexError(f"Bounding boxes must have n * 4 elements, given {boxes.shape}")
+        raise errors.MXNetIndexError(
+            f"Bounding boxes must have n * 4 elements, given {boxes.shape}"
+        )
     return np.stack(fn(boxes.T[:4]), axis=1)
 
 
@@ -157,7 +167,13 @@ def bbox_clip_xyxy(xyxy: Any, width: float, height: float) -> Any:
         return np.minimum(most - 1, np.maximum(0, x))
 
     return _of_both(
-        xyxy, lambda b: (inside(b[0], width), inside(b[1], height), inside(b[2], width), inside(b[3], height))
+        xyxy,
+        lambda b: (
+            inside(b[0], width),
+            inside(b[1], height),
+            inside(b[2], width),
+            inside(b[3], height),
+        ),
     )
 
 
@@ -192,7 +208,10 @@ def bbox_random_crop_with_constraints(
         for _ in range(max_trial):
             scale = random.uniform(min_scale, max_scale)
             square = scale * scale
-            ratio = random.uniform(max(1 / max_aspect_ratio, square), min(max_aspect_ratio, 1 / square)) ** 0.5
+            ratio = (
+                random.uniform(max(1 / max_aspect_ratio, square), min(max_aspect_ratio, 1 / square))
+                ** 0.5
+            )
             h, w = int(height * scale / ratio), int(width * scale * ratio)
             top, left = random.randrange(max(height - h, 1)), random.randrange(max(width - w, 1))
             if len(bbox) == 0:
