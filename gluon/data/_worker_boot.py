@@ -18,9 +18,10 @@ from typing import Any
 
 PACKAGES = ("mxjax", "mxjax.gluon")
 LIGHT = (
-    "mxjax._left_out", "mxjax._module_names", "mxjax._modules", "mxjax._version", "mxjax.as_mxnet", "mxjax.atomic",
-    "mxjax.codec", "mxjax.displays", "mxjax.errors", "mxjax.recordio", "mxjax.settings", "mxjax.shown",
-    "mxjax.type_texts", "mxjax.gluon.data",
+    "mxjax._jax_private", "mxjax._left_out", "mxjax._module_names",
+    "mxjax._modules", "mxjax._version", "mxjax.as_mxnet",
+    "mxjax.atomic", "mxjax.codec", "mxjax.displays", "mxjax.errors", "mxjax.recordio", "mxjax.settings", "mxjax.shown",
+    "mxjax.type_texts", "mxjax.wording", "mxjax.gluon.data",
 )  # fmt: skip
 NOT_LIGHT = ("mxjax.gluon.data.vision.transforms",)
 

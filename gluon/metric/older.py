@@ -27,7 +27,7 @@ def meeting(label: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray
     check_label_shapes(label, pred)
     if len(np.unique(label)) > 2:
         raise MXNetValueError(
-            "F1 and MCC currently only support binary classification: labels are 0 or 1"
+            "the metric currently only supports binary classification: labels of F1 and MCC are 0 or 1"
         )
     said = pred.argmax(axis=1) == 1
     if said.shape[-1] != label.shape[-1] and 1 not in (said.shape[-1], label.shape[-1]):

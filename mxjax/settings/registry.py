@@ -18,7 +18,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-from .. import _jax_private
+from .._jax_private import backends
 from ..errors import MXNetKeyError, MXNetValueError, did_you_mean
 from .kinds import KindError
 from .option import Legacy, Option
@@ -494,7 +494,7 @@ def backend_is_up() -> bool:
     Returns:
       bool: whether it is too late for settings of the backend.
     """
-    return bool(_jax_private.backends())
+    return bool(backends())
 
 
 def _peeking(

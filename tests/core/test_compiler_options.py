@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import pytest
 
 from mxjax.core import compiler
-from mxjax.core.compile import compiler_options, images
-from mxjax.core.compile.compiler_options import cpu_features, default_options, optimise_less
+from mxjax.core.compile import compiler_options
+from mxjax.core.compile.compiler_options import cpu_features, default_options
 
 WIDE = frozenset({"sse2", "avx512f"})
 
@@ -59,37 +58,3 @@ def test_complex_numbers_keep_xlas_width_where_its_arc_tangent_is_wrong(monkeypa
         512,
     ]
     assert width(jnp.arctan, "0.10.2") == 512  # has code of ours
-
-
-def _jaxpr(fn):
-    x = jax.ShapeDtypeStruct((4, 5), "float32")
-    return jax.make_jaxpr(fn)(x, x).jaxpr
-
-
-POINTWISE = {
-    "chain": lambda x, y: x * y + 1,
-    "gradient": lambda x, y: y * (1 - jnp.tanh(x) ** 2),
-    "one row": lambda x, y: jnp.where(x > 0, x, jnp.ones((1, 5))),
-    "other dtype": lambda x, y: jax.nn.relu(x).reshape(20).astype("float16"),
-}
-OTHERS = {
-    "sum": lambda x, y: x.sum(),
-    "product": lambda x, y: x @ y.T,
-    "neighbours": lambda x, y: x[:-1] + x[1:],
-    "order": lambda x, y: jnp.sort(x) + y,
-    "loop": lambda x, y: jax.lax.fori_loop(0, 3, lambda k, x: x + y, x),
-    "inside": lambda x, y: jax.jit(lambda x: x.max(0))(x) + y,
-}
-
-
-@pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
-def test_programs_of_single_elements_are_known(name):
-    assert images.is_pointwise(_jaxpr({**POINTWISE, **OTHERS}[name])) is (name in POINTWISE)
-
-
-def test_a_level_that_the_user_asks_for_stays():
-    name = "xla_backend_optimization_level"
-    chosen = [{}, {name: 2}]
-    for options in chosen:
-        optimise_less(options)
-    assert chosen == [{name: 1}, {name: 2}]

@@ -63,17 +63,6 @@ def atan_is_wrong() -> bool:
     return (0, 10, 2) <= version < (0, 12)
 
 
-def optimise_less(options: dict[str, Any]) -> None:
-    """LLVM's first level for a CPU program that treats each element by itself, unless the user asks for another.
-
-    Its third unrolls such loops until they are slower, and takes up to five times as long. ms to compile and to run,
-    of 230,000 numbers (AVX-512, jax 0.10.2): a tanh's gradient 133, 0.30 and 29, 0.11; ((x + y) x - y) / (x x + 1)
-    105, 0.19 and 25, 0.05; a sigmoid 95, 0.30 and 26, 0.12; functions of one number the same with both. Where
-    neighbouring pixels are added up or compared, as in pooling, it runs 1.5 times as long.
-    """
-    options.setdefault("xla_backend_optimization_level", 1)
-
-
 def keep_barriers(platform: str) -> dict[str, Any]:
     """Options under which ``jax.lax.optimization_barrier`` holds until the program is compiled.
 

@@ -26,7 +26,6 @@ POINTWISE = frozenset(
     "logistic lt max min mul name ne neg nextafter not or pow reduce_precision rem round rsqrt select_n sign sin sinh "
     "sqrt square stop_gradient sub tan tanh xor".split()
 )
-_SPREADING = frozenset({"broadcast_in_dim", "reshape", "squeeze"})
 REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
 # Operators that turn images and turn them back.
 TURNING = frozenset({"Convolution", "Deconvolution", "Pooling"})
@@ -111,18 +110,6 @@ def _each_by_itself(jaxpr: Any) -> bool:
         if not known or len(shapes) > 1 or not all(map(_each_by_itself, inner)):
             return False
     return True
-
-
-def is_pointwise(jaxpr: Any) -> bool:
-    """Whether nothing in a program reads more than one element of an array for one element of another."""
-    return all(
-        e.primitive.name in POINTWISE | _SPREADING
-        or (
-            e.primitive.name in INLINED | {"custom_jvp_call"}
-            and all(map(is_pointwise, bodies(e.params)))
-        )
-        for e in jaxpr.eqns
-    )
 
 
 def _turns(jaxpr: Any) -> bool:

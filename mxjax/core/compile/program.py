@@ -33,7 +33,7 @@ from ..run.tiers import Later
 from ..stats import stats
 from . import compiler, images, random_blocks, unrolled
 from .compiler import wide_types
-from .compiler_options import keep_barriers, leave_width, optimise_less
+from .compiler_options import keep_barriers, leave_width
 from .in_flight import in_flight
 from .kept import compile_or_load, load
 from .outline import ToLower, let_go
@@ -560,8 +560,6 @@ def compile_in_tiers(
     if barriers or keeps_apart(jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     size = price.size_of(jaxpr)
-    if compiler.platform_of(device) == "cpu" and images.is_pointwise(jaxpr):
-        optimise_less(options)
     quick, later = (
         (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr, size)
     )
