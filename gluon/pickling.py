@@ -49,9 +49,8 @@ class CopiedParameter:
         )
         given = {name: found[f"_{name}"] for name in names if f"_{name}" in found}
         name = found.get("name") or found.get("_name")
-        self.__init__(
-            name, lr_mult=found["lr_mult"], wd_mult=found["wd_mult"], init=found["init"], **given
-        )  # type: ignore[misc]
+        given |= {key: found[key] for key in ("lr_mult", "wd_mult", "init")}
+        self.__init__(name, **given)  # type: ignore[misc]
         arrays = found["_data"] or []
         state = dict(self.__dict__)
         if arrays:

@@ -154,12 +154,9 @@ def seen(v: Value) -> np.ndarray | None:
     arr = v.arr
     if type(arr) is np.ndarray:
         return arr
-    if (
-        isinstance(arr, jax.Array)
-        and getattr(v.aval.device, "platform", "") == "cpu"
-        and arr.is_ready()
-    ):  # type: ignore[attr-defined]
-        return np.asarray(arr)
+    if isinstance(arr, jax.Array) and getattr(v.aval.device, "platform", "") == "cpu":
+        if arr.is_ready():  # type: ignore[attr-defined]
+            return np.asarray(arr)
     return None
 
 

@@ -75,15 +75,13 @@ class Prices(NamedTuple):
     def whole(self, size: Size) -> float:
         """The price of the optimised program."""
         tuned = self.tuned * (size.products + size.convolutions)
-        return _scale() * (
-            self.base + self.equation * size.equations + self.long * size.long + tuned
-        )  # type: ignore[no-any-return]
+        price = self.base + self.equation * size.equations + self.long * size.long + tuned
+        return float(_scale() * price)
 
     def quick(self, equations: int, long: int) -> float:
         """The price of a quick program of so many equations, and what `Size.long` counts."""
-        return _scale() * (
-            self.quick_base + self.quick_equation * equations + self.quick_long * long
-        )  # type: ignore[no-any-return]
+        price = self.quick_base + self.quick_equation * equations + self.quick_long * long
+        return float(_scale() * price)
 
     def lost(self, size: Size) -> float:
         """What a run of the quick program takes longer."""

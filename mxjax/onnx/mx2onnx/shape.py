@@ -321,11 +321,9 @@ def crop(w: Writer, s: Step) -> Name:
     size, given = s.out_shape()[2:], s.shape()[2:]
     if None in size or None in given:
         raise s.refused("the images' size changes")
-    at = (
-        [(n - m) // 2 for n, m in zip(given, size, strict=True)]
-        if s.params["center_crop"]
-        else s.params["offset"]
-    )  # type: ignore[operator]
+    at = s.params["offset"]
+    if s.params["center_crop"]:
+        at = [(n - m) // 2 for n, m in zip(given, size, strict=True)]  # type: ignore[operator]
     ends = [a + n for a, n in zip(at, size, strict=True)]  # type: ignore[operator]
     return w.op("Slice", s[0], w.ints(at), w.ints(ends), w.ints([2, 3]))
 

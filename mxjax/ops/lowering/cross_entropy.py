@@ -101,12 +101,9 @@ def _backward(makers: dict[int, Step], step: Step) -> Found | None:
     attrs = _plain(given, "_backward_pick", 3)
     inner = makers.get(given.args[0]) if given and attrs is not None else None
     # The gradient is that of the same call of log_softmax, and of the scores alone.
-    if (
-        given is None
-        or inner is None
-        or inner.args != step.args[:1]
-        or inner.call is not step.call.forward
-    ):  # type: ignore[union-attr]
+    if given is None or inner is None or inner.args != step.args[:1]:
+        return None
+    if inner.call is not step.call.forward:  # type: ignore[union-attr]
         return None
     whole = _axes(softmax, attrs, len(inner.avals[0].shape))
     return (
