@@ -15,7 +15,7 @@ from ..hybrid_block import HybridBlock
 from ..layer import Layer
 from ..parameter import Parameter
 from .model_store import load_pretrained
-from .vision._network import takes_ctx
+from .vision._network import takes_ctx, variant
 
 __all__ = [
     "BERT",
@@ -299,98 +299,43 @@ class BERT(_Encoder):
         return x, self.pooler(x[:, 0])
 
 
-@takes_ctx
-def vit_b_16(
-    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
-) -> ViT:
-    """ViT-B/16, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
-
-    Args:
-      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
-      device: where the result lies; the current device if it is left out.
-      root: the folder where files are kept.
-      kwargs: arguments of `ViT` that differ.
-
-    Returns:
-      ViT: the network.
-    """
-    net = ViT(**{**{"patch_size": 16}, **kwargs})
-    return load_pretrained(net, pretrained, "vit_b_16", root, device)  # type: ignore[no-any-return]
+_TOLD = (
+    "kwargs: arguments of the class that differ.",
+    "HybridBlock: the network, a `ViT` or a `BERT`.",
+)
+_LARGE = {"units": 1024, "layers": 24, "heads": 16, "hidden": 4096}
 
 
 @takes_ctx
-def vit_b_32(
-    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
-) -> ViT:
-    """ViT-B/32, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
-
-    Args:
-      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
-      device: where the result lies; the current device if it is left out.
-      root: the folder where files are kept.
-      kwargs: arguments of `ViT` that differ.
-
-    Returns:
-      ViT: the network.
-    """
-    net = ViT(**{**{"patch_size": 32}, **kwargs})
-    return load_pretrained(net, pretrained, "vit_b_32", root, device)  # type: ignore[no-any-return]
+def _network(
+    kind: Any,
+    name: str,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """A network of this kind, with weights from a path, `owner/name` or `hf://owner/name/file` (MXNet has none)."""
+    return load_pretrained(kind(**kwargs), pretrained, name, root, device)
 
 
-@takes_ctx
-def vit_l_16(
-    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
-) -> ViT:
-    """ViT-L/16, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
-
-    Args:
-      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
-      device: where the result lies; the current device if it is left out.
-      root: the folder where files are kept.
-      kwargs: arguments of `ViT` that differ.
-
-    Returns:
-      ViT: the network.
-    """
-    net = ViT(
-        **{**{"patch_size": 16, "units": 1024, "layers": 24, "heads": 16, "hidden": 4096}, **kwargs}
-    )
-    return load_pretrained(net, pretrained, "vit_l_16", root, device)  # type: ignore[no-any-return]
-
-
-@takes_ctx
-def bert_base(
-    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
-) -> BERT:
-    """BERT of 12 layers, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
-
-    Args:
-      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
-      device: where the result lies; the current device if it is left out.
-      root: the folder where files are kept.
-      kwargs: arguments of `BERT` that differ.
-
-    Returns:
-      BERT: the network.
-    """
-    net = BERT(**{**kwargs})
-    return load_pretrained(net, pretrained, "bert_base", root, device)  # type: ignore[no-any-return]
-
-
-@takes_ctx
-def bert_large(
-    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
-) -> BERT:
-    """BERT of 24 layers, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
-
-    Args:
-      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
-      device: where the result lies; the current device if it is left out.
-      root: the folder where files are kept.
-      kwargs: arguments of `BERT` that differ.
-
-    Returns:
-      BERT: the network.
-    """
-    net = BERT(**{**{"units": 1024, "layers": 24, "heads": 16, "hidden": 4096}, **kwargs})
-    return load_pretrained(net, pretrained, "bert_large", root, device)  # type: ignore[no-any-return]
+vit_b_16 = variant(
+    "vit_b_16", _network, "ViT-B/16, for images of 224", ViT, "vit_b_16", told=_TOLD, patch_size=16
+)
+vit_b_32 = variant(
+    "vit_b_32", _network, "ViT-B/32, for images of 224", ViT, "vit_b_32", told=_TOLD, patch_size=32
+)
+vit_l_16 = variant(
+    "vit_l_16",
+    _network,
+    "ViT-L/16, for images of 224",
+    ViT,
+    "vit_l_16",
+    told=_TOLD,
+    patch_size=16,
+    **_LARGE,
+)
+bert_base = variant("bert_base", _network, "BERT of 12 layers", BERT, "bert_base", told=_TOLD)
+bert_large = variant(
+    "bert_large", _network, "BERT of 24 layers", BERT, "bert_large", told=_TOLD, **_LARGE
+)

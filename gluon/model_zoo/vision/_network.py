@@ -72,10 +72,22 @@ def takes_ctx(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+#: The last argument of a classifier's constructor, and what it returns, for `variant`.
+OF_IMAGES = (
+    "classes: the number of classes, 1000 by default.",
+    "HybridBlock: the network; images (N, 3, H, W) give scores (N, classes).",
+)
+
+
 def variant(
-    name: str, make: Callable[..., Any], text: str, *chosen: Any, **options: Any
+    name: str,
+    make: Callable[..., Any],
+    text: str,
+    *chosen: Any,
+    told: tuple[str, str] = OF_IMAGES,
+    **options: Any,
 ) -> Callable[..., Any]:
-    """A constructor ``name(**kwargs)`` of one variant."""
+    """A constructor ``name(**kwargs)`` of one variant; ``told``: its last argument and its result, in words."""
 
     def made(**kwargs: Any) -> Any:
         return make(*chosen, **{**options, **kwargs})
@@ -88,9 +100,9 @@ def variant(
       pretrained: whether weights are loaded, from ``root``; a path is the file itself.
       device, ctx: where its parameters lie.
       root: the folder of the weights' files.
-      classes: the number of classes, 1000 by default.
+      {told[0]}
 
     Returns:
-      HybridBlock: the network; images (N, 3, H, W) give scores (N, classes).
+      {told[1]}
     """
     return made

@@ -149,9 +149,8 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     it changes (a learning rate) it is an input of the program (`varying`).
     """
     if not s and varying.is_negative_zero(s):
-        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[
-            0
-        ]  # -0.0 would be found under 0.0
+        # -0.0 would be found under 0.0
+        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]
     st = local.st
     seg = st.seg
     times = seg.times
