@@ -13,7 +13,7 @@ from mxjax import errors
 from mxjax.array.handle import to_value
 from mxjax.array.ndarray import NDArray
 from mxjax.autograd import pause
-from mxjax.core import Value, apart, concrete, jaxprs, read, rng, traced
+from mxjax.core import Value, apart, concrete, jaxprs, movable, read, rng, traced
 from mxjax.modes import array_class
 from mxjax.scopes import scope, undone
 
@@ -42,6 +42,7 @@ def split(net: Block, *examples: Any) -> tuple[Arrays, Arrays]:
     Returns:
       ``(params, state)``: what training changes, and what it does not: moving statistics, constants, and parameters
       whose ``grad_req`` is ``null``. A parameter that is used in several places is there once, by its first name.
+      JAX moves the arrays to where they are used (a mesh, say) as it does its own, if they are on its default device.
 
     Raises:
       MXNetError: the network is not initialized.
@@ -63,7 +64,7 @@ def split(net: Block, *examples: Any) -> tuple[Arrays, Arrays]:
     params: Arrays = {}
     state: Arrays = {}
     for name, p in named.items():
-        (state if p.grad_req == "null" else params)[name] = _array_of(name, p).jax
+        (state if p.grad_req == "null" else params)[name] = _as_jax_makes(_array_of(name, p).jax)
     return params, state
 
 
@@ -205,6 +206,8 @@ def merge(net: Block, params: Mapping[str, Any], state: Mapping[str, Any] | None
             p._load_init(np.asarray(a))
         elif len(arrays) == 1 and _lies_there(a, p):
             h = _array_of(name, p)
+            if not a.committed:  # a parameter stays on its device, which errors of devices go by
+                a = jax.device_put(a, a.sharding)
             v = concrete(a, shared=True)
             if h._var is not None:
                 v.tape, v.out = h._var, 0
@@ -226,6 +229,15 @@ def _parameters(net: Block) -> dict[str, Parameter]:
             known.add(id(p))
             found[name] = p
     return found
+
+
+def _as_jax_makes(array: Any) -> Any:
+    """An array where JAX makes its own is one that JAX moves to where it is used, as those are (to a mesh, say)."""
+    default: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if not isinstance(default, jax.Device):
+        default = jax.local_devices(backend=default)[0]
+    there = jax.sharding.SingleDeviceSharding(default, memory_kind=array.sharding.memory_kind)
+    return movable(array) if array.sharding == there else array
 
 
 def _array_of(name: str, p: Parameter) -> Any:

@@ -189,6 +189,58 @@ def test_shard_map_of_a_network_with_dropout(jit):
     onp.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-6)
 
 
+P = PartitionSpec
+OVER = {
+    "what split gave, closed over": lambda net, p, s: lambda x: functional.call(net, p, s, x)[0],
+    "a network": lambda net, p, s: lambda x: net(x).jax,
+    "its derivative": lambda net, p, s: jax.grad(lambda x: functional.call(net, p, s, x)[0].sum()),
+    "each row": lambda net, p, s: jax.vmap(lambda row: functional.call(net, p, s, row[None])[0][0]),
+    "an array": lambda net, p, s: lambda x: np.dot(x, net[0].weight.data().T).jax,
+    "a result of arrays": lambda net, p, s: lambda x: np.dot(x, 1 * net[0].weight.data().T).jax,
+}
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("home", [0, 1])
+@pytest.mark.parametrize("what", OVER)
+def test_shard_map_over_devices_of_what_is_closed_over(what, home, jit):
+    """Parameters lie on one device, and JAX refuses such arrays outside of jax.jit: a call lets them move."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, in_units=3, use_bias=False))
+    net.initialize(mx.init.Xavier(), device=mx.cpu(home))
+    f = OVER[what](net, *functional.split(net))
+    mesh = Mesh(onp.array(jax.devices()[:4]), ("data",))
+    f = jax.shard_map(f, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    weight = net[0].weight.data().asnumpy()
+    expected = onp.broadcast_to(weight.sum(0), X.shape) if "derivative" in what else X @ weight.T
+    onp.testing.assert_allclose((jax.jit(f) if jit else f)(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_go_to_a_mesh_and_stay_on_their_device():
+    """What `split` gives moves as arrays that JAX makes do; what `merge` takes is on the network's device again."""
+    net, params, state = made(nn.Dense(4), nn.BatchNorm())
+    mesh = Mesh(onp.array(jax.devices()[:4]), ("data",))
+
+    def loss(params, x):
+        out, new = functional.call(net, params, state, x, train=True)
+        return jax.lax.pmean((out**2).mean(), "data"), jax.lax.pmean(new, "data")
+
+    f = jax.shard_map(
+        jax.grad(loss, has_aux=True),
+        mesh=mesh, in_specs=(P(), P("data")), out_specs=(P(), P()),
+    )  # fmt: skip
+    for step in (f, jax.jit(f)):
+        grads, new = step(params, onp.repeat(X, 4, 0))
+        assert {k: g.shape for k, g in grads.items()} == {k: p.shape for k, p in params.items()}
+        mean = (X @ onp.asarray(params["0.weight"]).T).mean(0)  # of equal parts: of all
+        onp.testing.assert_allclose(new["1.running_mean"], 0.1 * mean, rtol=1e-4, atol=1e-6)
+    assert not any(a.committed for a in params.values())
+    functional.merge(net, params, state)
+    after = net[0].weight.data().jax
+    assert after.committed
+    assert after.unsafe_buffer_pointer() == params["0.weight"].unsafe_buffer_pointer()
+
+
 def test_checkpoint_eval_shape_and_export():
     net, params, state = made(nn.Dense(4, activation="tanh"), nn.Dense(2), hybrid=True)
 

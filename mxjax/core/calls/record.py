@@ -14,6 +14,7 @@ from ... import errors
 from ..compile import compiler
 from ..compile.compiler import wide_types
 from ..compile.program import to_device
+from ..graph.jaxprs import is_shared_out
 from ..hooks import call_listeners, tape_writers
 from ..placement.devices import default_device, shown
 from ..run import cold, scheduler
@@ -25,7 +26,7 @@ from .aval import Aval, NamedDevice
 from .call import Call, Row
 from .segment import Elsewhere, Segment, Step, TracedInput, mirroring, user_site
 from .state import ThreadState, local, rules
-from .value import TRACED, Dynamic, Failure, Value, pending_errors, renamed, traced
+from .value import TRACED, Dynamic, Failure, Value, movable, pending_errors, renamed, traced
 
 _new = Value.__new__
 
@@ -528,6 +529,8 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
         else:
             array = scheduler.read(v)
             arrays.append(array if v.aval.memory is None else to_device(array))
+    if is_shared_out():  # what the function closes over lies on one device, and is wanted on all
+        arrays = [movable(a) for a in arrays]
     try:
         with (
             wide_types(),

@@ -205,6 +205,21 @@ def quick_put(array: np.ndarray, device: Any) -> jax.Array:
     return _shorter_put()(array, device)  # type: ignore[no-any-return]
 
 
+def movable(array: Any) -> Any:
+    """The same buffer of one device as an array that JAX moves to where it is used (it is not ``committed``).
+
+    What is traced, or lies on several devices, is given as it is; so is everything where JAX's private names are lost.
+    """
+    put = find("batched_device_put")
+    if put is None or not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        return array
+    if not array.committed or len(array.sharding.device_set) != 1:
+        return array
+    return put(
+        array.aval, array.sharding, [array], list(array.sharding.device_set), committed=False
+    )
+
+
 def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
     """A value that exists already; ``shared=False`` promises that nobody else holds the buffer."""
     v = _new(Value)

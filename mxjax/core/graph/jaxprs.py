@@ -242,16 +242,22 @@ def bound_traces() -> None:
 
 def is_staged() -> bool:
     """Whether JAX is tracing a function that it will run later, again and again."""
-    return _kind_of_trace() == "DynamicJaxprTrace"
+    return type(_trace()).__name__ == "DynamicJaxprTrace"
 
 
 def is_shared_out() -> bool:
-    """Whether ``jax.shard_map`` runs a function as it is, outside of jax.jit: nothing may be put on a device then."""
-    return _kind_of_trace() == "ShardMapTrace"
+    """Whether ``jax.shard_map`` runs a function as it is, outside of jax.jit: nothing may be put on a device then.
+
+    So it does where it differentiates or vectorises that function, too.
+    """
+    trace = _trace()
+    while trace is not None and type(trace).__name__ != "ShardMapTrace":
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
 
 
-def _kind_of_trace() -> str:
-    return type(getattr(find("trace_ctx"), "trace", None)).__name__
+def _trace() -> Any:
+    return getattr(find("trace_ctx"), "trace", None)
 
 
 def are_used(fn: Callable[..., Any], avals: Sequence[Any], first: int) -> bool:
