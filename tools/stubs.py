@@ -214,7 +214,7 @@ class Stub:
             if method_of is not None
             else (ROWS.get(self.module.__name__.partition(".")[2], {}))
         )
-        return name in rows and rows[name].outputs != 1
+        return name in rows and rows[name].inference.outputs != 1
 
     def parameter(self, parameter: inspect.Parameter) -> str:
         prefix = "*" * (parameter.kind is parameter.VAR_POSITIONAL)

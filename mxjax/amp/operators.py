@@ -40,15 +40,21 @@ def named(amp: str | None) -> list[str]:
     >>> named("low")[:3]
     ['Convolution', 'Deconvolution', 'FullyConnected']
     """
-    return sorted({op.internal for op in TABLE.values() if op.amp == amp and op.internal})
+    return sorted(
+        {
+            op.names.internal
+            for op in TABLE.values()
+            if op.precision.amp == amp and op.names.internal
+        }
+    )
 
 
 def conditional() -> list[tuple[str, str, list[str]]]:
     """Registry name, attribute and values of the operators that compute in float32 where it has one of these."""
     found = {
-        (op.internal, *op.amp_full_if)
+        (op.names.internal, *op.precision.amp_full_if)
         for op in TABLE.values()
-        if op.amp_full_if is not None and op.internal
+        if op.precision.amp_full_if is not None and op.names.internal
     }
     return [(name, attribute, list(values)) for name, attribute, values in sorted(found)]
 
@@ -87,7 +93,7 @@ def words(given: Lists) -> dict[Op, tuple[str, tuple[str, tuple[str, ...]] | Non
     """
     by_name: dict[str, list[Op]] = {}
     for op in TABLE.values():
-        for name in {op.internal, *op.aliases} - {None}:
+        for name in {op.names.internal, *op.names.aliases} - {None}:
             by_name.setdefault(str(name), []).append(op)
 
     def rows(name: str) -> list[Op]:
@@ -101,12 +107,12 @@ def words(given: Lists) -> dict[Op, tuple[str, tuple[str, tuple[str, ...]] | Non
         return found
 
     made: dict[Op, tuple[str, tuple[str, tuple[str, ...]] | None]] = {
-        op: ("widest", None) for op in TABLE.values() if op.amp == "widest"
+        op: ("widest", None) for op in TABLE.values() if op.precision.amp == "widest"
     }
     # MXNet has no operators of their own for these: they follow the table.
     for op in TABLE.values():
-        if op.internal is None and op.amp is not None:
-            made[op] = op.amp, None
+        if op.names.internal is None and op.precision.amp is not None:
+            made[op] = op.precision.amp, None
     for name in given.full:
         made.update(dict.fromkeys(rows(name), ("full", None)))
     for name, attribute, values in given.conditional:
@@ -152,7 +158,7 @@ def mixed(
 ) -> Fn:
     """A row's function with its arrays cast as `word` says."""
     low, first = jnp.dtype(dtype), 3 * op.keyed
-    narrow = op.amp_narrow and dtype == "bfloat16" and word == "full"
+    narrow = op.precision.amp_narrow and dtype == "bfloat16" and word == "full"
     default = None if condition is None else op.attr_defaults.get(condition[0])
 
     def run(*args: Any, **attrs: Any) -> Any:
@@ -192,6 +198,6 @@ def _is_float(a: Any) -> bool:
 def losses() -> list[str]:
     """The registry names of outputs whose gradient is that of a loss, whatever the head's: they have `grad_scale`."""
     return sorted(
-        str(op.internal) for op in TABLE.values()
-        if op.internal and op.internal.endswith("Output") and "grad_scale" in op.attr_params
+        str(op.names.internal) for op in TABLE.values()
+        if op.names.internal and op.names.internal.endswith("Output") and "grad_scale" in op.attr_params
     )  # fmt: skip

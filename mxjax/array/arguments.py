@@ -74,7 +74,7 @@ def split(
             arrays, rest = list(args[0]), list(args[1:])
         elif (
             params[-1] in SEQUENCES
-            and "np" in op.names
+            and "np" in op.names.fronts
             and [isinstance(a, NDArray) for a in args[:2]] in _ALONE
         ):
             arrays, rest = list(args[0]), list(args[1:])  # np.stack(x): of the parts of one array
@@ -105,8 +105,8 @@ def split(
             )
         given.update(zip(op.attr_params, rest, strict=False))
     for name, value in kwargs.items():
-        if name in op.once:
-            name = op.once[name]
+        if name in op.names.once:
+            name = op.names.once[name]
         if name not in op.attr_params:
             if name in params:
                 raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
@@ -151,7 +151,7 @@ def _without_out(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Seq
 
 def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
     """The first arguments, as the row takes them; those that stand elsewhere in a front end's order become keywords."""
-    order = op.nd_order if legacy else op.order
+    order = op.names.nd_order if legacy else op.names.order
     same = 0
     for ours, theirs in zip((*op.array_params, *op.attr_params), order, strict=False):
         if ours != theirs:

@@ -44,15 +44,15 @@ def function(
         or op.variadic
         or op.host
     )
-    if not general and op.outputs == 1:
+    if not general and op.inference.outputs == 1:
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
-    if op.nd_order if cls._legacy else op.order:
+    if op.names.nd_order if cls._legacy else op.names.order:
         make = _make_ordered
     elif op.variadic and op.array_params[-1] in SEQUENCES and not cls._legacy:
         make = _make_of_one_list
     made = make(op, cls)
     if cls._legacy and make is _make_binary and not name.startswith("broadcast_"):
-        if any(n.startswith("broadcast_") for n in op.names.get("nd", ())):
+        if any(n.startswith("broadcast_") for n in op.names.fronts.get("nd", ())):
             made = _of_two_alone(made, name)
     made.__name__ = name
     made.__qualname__ = name

@@ -95,7 +95,7 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     arrays: Sequence[Any]
     outs: Sequence[Value]
     arrays, attrs = split(op, args, kwargs, texts)
-    if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
+    if shapes_of_1x and (not op.array_params or op.names.internal == "tile") and shapes_of_1x[0]():
         refuse_open(op.display, op.name, attrs)
     for name, value in attrs:
         if (

@@ -115,7 +115,7 @@ def apply() -> None:
 @functools.cache
 def _rated(amp: str) -> frozenset[str]:
     """Operators (as calls name them) with this word in the column ``amp`` of their rows."""
-    return frozenset(row.display for row in TABLE.values() if row.amp == amp)
+    return frozenset(row.display for row in TABLE.values() if row.precision.amp == amp)
 
 
 @functools.cache

@@ -31,7 +31,7 @@ def get_all_registered_operators_grouped() -> dict[str, list[str]]:
 
 def _first_name(name: str) -> str:
     op = by_internal(name)
-    own = None if op is None else op.internal
+    own = None if op is None else op.names.internal
     return name if own is None or by_internal(own) is not op else own
 
 
@@ -70,7 +70,7 @@ def _type_of(op: Op, name: str) -> str:
     # A row does not list the words that an attribute takes: its samples use them.
     words = {
         attrs[name]
-        for attrs in (dict(s.attrs) for s in op.samples)
+        for attrs in (dict(s.attrs) for s in op.tests.samples)
         if isinstance(attrs.get(name), str)
     }
     default = op.attr_defaults.get(name)

@@ -1,10 +1,17 @@
-"""What the columns of a row mean in full: MXNet's names of it, how many results it has, whose method it is."""
+"""What a row of the table says beside its function: a fact is a column, and columns stand in five groups.
+
+In the table they are keyword arguments, all on one level: ``op(npx="relu", amp="full", onnx="Relu")``; `grouped` sorts
+them. What a call looks at when it is made lies in the row itself (`table.Op`), nothing of these groups does.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
+
+from .. import errors
 
 if TYPE_CHECKING:
     from .table import Op
@@ -18,6 +25,92 @@ Shapes = Callable[..., dict[str, tuple[int, ...]]] | None
 AMP = ("low", "full", "widest", None)
 #: In place of a registry name: the one that follows from the row's own names.
 CONVENTION = "<by convention>"
+
+
+@dataclass(slots=True)
+class Names:
+    """What users and MXNet's registry call a row and its parameters."""
+
+    #: By front end (np, npx, nd, ...) its names there.
+    fronts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: MXNet's registry name, which stands in a symbol's file; None where MXNet has no such operator.
+    internal: str | None = CONVENTION
+    #: Further registry names that mean this row.
+    aliases: tuple[str, ...] = ()
+    #: The registry's names of the row with a number on the right, and on the left.
+    internal_scalar: str | None = None
+    internal_rscalar: str | None = None
+    #: By class of arrays (nd, np) the names under which its arrays carry the row as a method.
+    methods: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The order of its parameters, ``out`` among them, where np, npx (or nd) take them by position in another one.
+    order: tuple[str, ...] = ()
+    nd_order: tuple[str, ...] = ()
+    #: Attributes by the names that they had in MXNet 1.
+    once: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Inference:
+    """What follows before a call runs: how many results it has, and shapes of the other arrays."""
+
+    #: How many results, those written back not counted.
+    outputs: Outputs = 1
+    #: The shapes of array parameters from the first array's.
+    shapes: Shapes = None
+
+
+@dataclass(slots=True)
+class Precision:
+    """What mixed precision does to the operands."""
+
+    #: Computes ``"low"``, always in ``"full"`` float32, in the ``"widest"`` of its arrays' dtypes; None: as given.
+    amp: str | None = None
+    #: (attribute, values): it is ``"full"`` where the attribute has one of these.
+    amp_full_if: tuple[str, tuple[str, ...]] | None = None
+    #: Of a ``"full"`` row whose result is of size 1: under bfloat16 it gives the dtype of its data.
+    amp_narrow: bool = False
+
+
+@dataclass(slots=True)
+class Tests:
+    """What the generated tests (`tests/ops/test_table.py`) run a row on, and hold it to."""
+
+    #: Inputs (`samples.py`); a row without any fails the suite.
+    samples: Any = None
+    #: The NumPy function it must agree with.
+    ref: Any = None
+    #: The bounds of the numbers, for a row made by `unary`.
+    domain: tuple[float, float] | None = None
+    #: Its gradient is the derivative, which finite differences check.
+    smooth: bool = True
+
+
+#: The groups of columns by the attribute of a row that holds them.
+GROUPS: dict[str, type[Any]] = {
+    "names": Names,
+    "inference": Inference,
+    "precision": Precision,
+    "tests": Tests,
+}
+_GROUP_OF = {column.name: group for group, made in GROUPS.items() for column in fields(made)}
+
+
+def grouped(row: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups that the columns given for a row make, by the attributes that hold them.
+
+    Raises:
+      MXNetTypeError: there is no column of such a name.
+    """
+    sorted_: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    for name, value in columns.items():
+        group = _GROUP_OF.get(name)
+        if group is None:
+            raise errors.MXNetTypeError(
+                f"the operator {row!r} has no column {name!r}{errors.did_you_mean(name, _GROUP_OF)}"
+            )
+        sorted_[group][name] = value
+    return {group: made(**sorted_[group]) for group, made in GROUPS.items()}
+
 
 # How MXNet's registry spells the functions of a front end; the first is what it writes as a rule.
 _SPELLINGS = {
@@ -39,7 +132,7 @@ _NAMING = ("np", "np.linalg", "np.random", "npx.random", "nd.linalg", "npx.image
 
 def registry_name(op: Op) -> str | None:
     """The registry's name of a row by convention; None for a row without names in front ends."""
-    fronts = op.names
+    fronts = op.names.fronts
     for front in _NAMING:
         if front in fronts:
             own = op.name.partition("@")[0]
@@ -54,7 +147,7 @@ def registry_name(op: Op) -> str | None:
 
 def spellings(op: Op) -> Iterable[str]:
     """What the registry may call the functions that front ends make of a row."""
-    for front, names in op.names.items():
+    for front, names in op.names.fronts.items():
         for form in _SPELLINGS.get(front, ()):
             for name in names:
                 yield form.format(name)
@@ -69,19 +162,19 @@ def index(rows: Iterable[Op]) -> dict[str, Op]:
     spelt = [(op, frozenset(spellings(op))) for op in rows]
     found: dict[str, Op] = {}
     for op, names in spelt:
-        if op.internal in names:
-            found.setdefault(op.internal, op)
+        if op.names.internal in names:
+            found.setdefault(op.names.internal, op)
     for op in rows:
         if (
-            op.scalars and op.internal_scalar
+            op.scalars and op.names.internal_scalar
         ):  # before a row with the number on the left that means the same
-            found.setdefault(op.internal_scalar, op.scalars[0])
+            found.setdefault(op.names.internal_scalar, op.scalars[0])
     for op in rows:
-        for name in (op.internal, *op.aliases):
+        for name in (op.names.internal, *op.names.aliases):
             if name is not None:
                 found.setdefault(name, op)
     for op, names in spelt:
-        for name in names if op.internal is not None else ():
+        for name in names if op.names.internal is not None else ():
             found.setdefault(name, op)
     return found
 
@@ -91,14 +184,38 @@ def modern(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def methods_of(op: Op, methods: Any) -> dict[str, tuple[str, ...]]:
-    """By class of arrays (nd, np) the names under which its arrays carry a row.
+def settle(op: Op) -> None:
+    """Put the columns of a new row into their full form, and refuse what contradicts its function.
 
-    Given as ``"nd np"`` (the classes; the row's own name), or as a dict from a class to names.
+    ``methods=`` is given as ``"nd np"`` (the classes; the row's own name), or as a dict from a class to names, the two
+    orders as texts.
+
+    Raises:
+      MXNetValueError: a word of ``amp=`` that there is not, or an order of parameters that the row has not.
     """
+    names, precision = op.names, op.precision
+    if names.internal == CONVENTION:
+        names.internal = registry_name(op)
+    if precision.amp not in AMP:
+        raise errors.MXNetValueError(
+            f"the operator {op.name!r} has amp={precision.amp!r}; it is one of {AMP}"
+        )
+    names.methods = _methods(op, names.methods)
+    names.order, names.nd_order = (
+        tuple(o.split()) if isinstance(o, str) else o for o in (names.order, names.nd_order)
+    )
+    strange = {*names.order, *names.nd_order} - {*op.array_params, *op.attr_params, "out"}
+    if strange:
+        raise errors.MXNetValueError(
+            f"the operator {op.name!r} has no parameters {sorted(strange)}, which its order names"
+        )
+
+
+def _methods(op: Op, methods: Any) -> dict[str, tuple[str, ...]]:
     if isinstance(methods, dict):
         return {cls: tuple(names.split()) for cls, names in methods.items()}
     own = op.name.partition("@")[0]
-    named = [names for names in op.names.values() if own in names]
-    name = own if named or not op.names else next(iter(op.names.values()))[0]
+    fronts = op.names.fronts
+    named = [names for names in fronts.values() if own in names]
+    name = own if named or not fronts else next(iter(fronts.values()))[0]
     return {cls: (name,) for cls in (methods or "").split()}

@@ -42,7 +42,7 @@ def _row(name: str, states: int, *numbers: str, once: dict[str, str] | None = No
         numbers=(*numbers, "clip_grad" if name == "ftml" else "clip_gradient"),
         samples=samples,
         smooth=False,
-        once=once,
+        once=once or {},
         doc=f"One step of {name}: the new weight; the states change in place.",
     )
 

@@ -18,18 +18,17 @@ from jax import lax
 
 from .. import errors
 from ..core import Call, Row, enter, rng
-from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
+from .columns import CONVENTION, Inference, Names, Precision, Tests, grouped, index, modern, settle
 from .numbers import Each, cast_like_c, fitted, kind
 from .samples import case, f
 
-Names = str | tuple[str, ...] | None
+Named = str | tuple[str, ...] | None
 
 
 class Op(Row):
     """One row.
 
-    ``names`` maps a front end (np, npx, nd, ...) to the names the operator has there. ``variadic`` rows
-    take any number of arrays (as one list or as separate arguments). ``aux`` numbers the inputs
+    ``variadic`` rows take any number of arrays (as one list or as separate arguments). ``aux`` numbers the inputs
     that the operator updates (or gives them for its attributes): their new values are extra results,
     which the front end writes back.
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
@@ -45,29 +44,16 @@ class Op(Row):
     ``lengths`` and ``restates`` name attributes that say lengths (`core.calls.call.Row`): one trace serves all of them.
     ``paired`` rows are costly (loops): where they have several results, the backward pass takes what they kept.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
-    ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
+    ``listed`` rows give a list even of one result, ``tupled`` rows a tuple of several.
 
-    What others ask a row, none of it when a call is made:
-    ``internal`` is MXNet's registry name, which stands in a symbol's file; None where MXNet has no such
-    operator, by convention where it is not given. ``aliases`` are further registry names that mean this row.
-    ``internal_scalar`` and ``internal_rscalar`` are the names with a number on the right, and on the left.
-    ``outputs`` is how many results: a number, a function of (attributes, number of arrays), or None where it
-    depends on the arrays' numbers; values written back are not counted.
-    ``shapes`` gives the shapes of array parameters from the first array's: ``(shape, **attributes)`` to a
-    dict. ``amp`` is what mixed precision does: computes ``"low"``, always in ``"full"`` float32, takes all its
-    arrays in the ``"widest"`` of their dtypes, or None: in what it is given. ``amp_full_if=(attribute, values)``: it is
-    ``"full"`` where the attribute has one of these. ``amp_narrow``: of ``"full"`` rows whose results are of size 1,
-    that under bfloat16 they give the dtype of their data (sums and powers stay in float32).
-    ``methods`` maps the arrays' class (nd, np) to the names it carries the row under.
     ``host``: the function computes an array of NumPy, too, with a `HostKey` where it draws; a picture in the host's memory
     is computed so at once (`array/at_once.py`).
+
+    What others ask a row, none of it when a call is made, stands in groups of columns (`columns.py`): ``names``,
+    ``inference``, ``precision`` and ``tests``.
     """
 
     __slots__ = (
-        "aliases",
-        "amp",
-        "amp_full_if",
-        "amp_narrow",
         "array_names",
         "array_params",
         "attr_defaults",
@@ -77,34 +63,24 @@ class Op(Row):
         "defaults",
         "deviates",
         "doc",
-        "domain",
         "draws",
         "fast",
         "host",
-        "internal",
-        "internal_rscalar",
-        "internal_scalar",
+        "inference",
         "keyed",
         "legacy",
         "listed",
         "looks",
-        "methods",
         "modal",
         "moved",
         "n_arrays",
         "names",
-        "nd_order",
-        "once",
-        "order",
-        "outputs",
         "paired",
         "plain",
-        "ref",
-        "samples",
+        "precision",
         "scalars",
-        "shapes",
-        "smooth",
         "sparse",
+        "tests",
         "tupled",
         "variadic",
         "varying",
@@ -115,12 +91,10 @@ class Op(Row):
         self,
         name: str,
         fn: Callable[..., Any],
-        names: dict[str, tuple[str, ...]],
+        fronts: dict[str, tuple[str, ...]],
         *,
         display: str | None = None,
         differentiable: bool = True,
-        samples: Any = None,
-        domain: Any = None,
         aux: Any = (),
         effect: bool = False,
         keyed: bool | Callable[..., bool] = False,
@@ -132,8 +106,6 @@ class Op(Row):
         settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         check: Callable[..., None] | None = None,
         looks: Callable[..., None] | None = None,
-        ref: Any = None,
-        smooth: bool = True,
         varying: tuple[str, ...] = (),
         wide: str | None = None,
         wholes: bool = True,
@@ -141,24 +113,12 @@ class Op(Row):
         lengths: dict[str, type] | None = None,
         loops: bool = False,
         paired: bool = False,
-        internal: str | None = CONVENTION,
-        aliases: tuple[str, ...] = (),
-        internal_scalar: str | None = None,
-        internal_rscalar: str | None = None,
-        outputs: Outputs = 1,
         listed: bool = False,
         tupled: bool = False,
-        once: dict[str, str] | None = None,
-        shapes: Shapes = None,
-        amp: str | None = None,
-        amp_full_if: tuple[str, tuple[str, ...]] | None = None,
-        amp_narrow: bool = False,
-        methods: Any = None,
-        order: str = "",
-        nd_order: str = "",
         host: bool = False,
         doc: str | None = None,
         signature: inspect.Signature | None = None,
+        **columns: Any,
     ):
         super().__init__(
             name,
@@ -175,9 +135,6 @@ class Op(Row):
             or ({"size": int, "shape": int} if keyed else None),  # draws of any size
             loops=loops or bool(keyed),
         )
-        self.names = names
-        self.samples = samples
-        self.domain = domain
         self.aux = aux
         self.draws = (
             keyed if callable(keyed) else None
@@ -187,11 +144,8 @@ class Op(Row):
         )  # takes a random key as its first input, which the front end supplies
         self.modal = modal
         self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs; without a dtype that of integers
-        self.ref = ref
-        self.smooth = smooth  # its gradient is the derivative, which tests check
         self.doc = doc or inspect.getdoc(fn) or ""
         self.legacy = legacy
-        self.once = once or {}  # attributes by the names that they had in MXNet 1
         self.scalars: tuple[Op, Op] | None = None
         self.deviates: dict[
             str, str
@@ -226,33 +180,23 @@ class Op(Row):
         )
         self.fast: dict[Any, Call] = {}
         self.host = fn if host else None
-        self.internal = registry_name(self) if internal == CONVENTION else internal
-        self.aliases = aliases
-        self.internal_scalar = internal_scalar
-        self.internal_rscalar = internal_rscalar
-        self.outputs = outputs
         self.paired = paired
         self.listed = listed  # a list even of one result
         self.tupled = tupled  # several results are a tuple, not a list
-        self.shapes = shapes
-        if amp not in AMP:
-            raise errors.MXNetValueError(
-                f"the operator {name!r} has amp={amp!r}; it is one of {AMP}"
-            )
-        self.amp = amp
-        self.amp_full_if = amp_full_if
-        self.amp_narrow = amp_narrow
-        self.methods = methods_of(self, methods)
-        self.order, self.nd_order = tuple(order.split()), tuple(nd_order.split())
-        strange = {*self.order, *self.nd_order} - {*self.array_params, *self.attr_params, "out"}
-        if strange:
-            raise errors.MXNetValueError(
-                f"the operator {name!r} has no parameters {sorted(strange)}, which its order names"
-            )
+        self.inference: Inference
+        self.precision: Precision
+        self.tests: Tests
+        self.names: Names
+        for group, made in grouped(name, {"fronts": fronts, **columns}).items():
+            setattr(self, group, made)
+        settle(self)
 
     def positions(self, legacy: bool) -> tuple[str, ...]:
         """The parameters in the order in which a front end takes them: arrays, then attributes, unless a column says it."""
-        return (self.nd_order if legacy else self.order) or (*self.array_params, *self.attr_params)
+        return (self.names.nd_order if legacy else self.names.order) or (
+            *self.array_params,
+            *self.attr_params,
+        )
 
     def count_outputs(self, attrs: Mapping[str, Any], arrays: int | None = None) -> int | None:
         """How many results a call with these attributes has (and so many arrays, if not all it can take).
@@ -263,11 +207,10 @@ class Op(Row):
         >>> TABLE["topk"].count_outputs({"ret_typ": "both"})
         2
         """
-        if not callable(self.outputs):
-            return self.outputs
-        return self.outputs(
-            {**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays
-        )
+        outputs = self.inference.outputs
+        if not callable(outputs):
+            return outputs
+        return outputs({**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays)
 
     def advice(self, attrs: Iterable[tuple[str, Any]], shapes: Sequence[Any]) -> str | None:
         """Which argument of a call that failed does not fit, where the columns tell: what was expected and what came."""
@@ -278,7 +221,7 @@ class Op(Row):
             if name == "dtype" and type(value) is int:  # zeros(2, 3)
                 return f"dtype={value} is no dtype; several lengths are one shape, as in zeros((2, {value}))"
         shapes = shapes[3:] if self.keyed else shapes
-        if self.shapes is None or not shapes or shapes[0] is None:
+        if self.inference.shapes is None or not shapes or shapes[0] is None:
             return None
         try:
             expected = self.infer_shapes(shapes[0], given)
@@ -299,9 +242,10 @@ class Op(Row):
         >>> TABLE["layer_norm"].infer_shapes((8, 3, 5), {"axis": 1})
         {'gamma': (3,), 'beta': (3,)}
         """
-        if self.shapes is None:
+        of = self.inference.shapes
+        if of is None:
             return {}
-        return self.shapes(tuple(shape), **{**self.attr_defaults, **attrs})
+        return of(tuple(shape), **{**self.attr_defaults, **attrs})
 
 
 #: Attributes that are whole numbers, or several of them.
@@ -329,10 +273,10 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     """
     fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
     shared = dict(
-        display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
+        display=op.display, differentiable=op.differentiable, smooth=op.tests.smooth, legacy=op.legacy, takes_numbers=True,
         wholes=op.wholes, loops=op.loops,
         numbers=("scalar",),
-        samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None, signature=_BESIDE,
+        samples=_with_a_number(op.tests.samples), amp="full" if op.precision.amp == "full" else None, signature=_BESIDE,
     )  # fmt: skip
 
     def right(data: Any, *, scalar: Any) -> Any:
@@ -346,14 +290,14 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     plain, _, suffix = op.name.partition("@")
     suffix = suffix and "@" + suffix
     name, other = f"{plain}_scalar{suffix}", f"r{plain}_scalar{suffix}"
-    doc, internal = f"{op.doc} The second is a number.", op.internal_scalar
+    doc, internal = f"{op.doc} The second is a number.", op.names.internal_scalar
     aliases = (
         () if internal is None or op.legacy else (f"_npi_{name}",)
     )  # of np.maximum and its like
     one = register(Op(name, right, {}, doc=doc, internal=internal, aliases=aliases, **shared))
     if commutes:
         return one, one
-    doc, internal = f"{op.doc} The first is a number.", op.internal_rscalar
+    doc, internal = f"{op.doc} The first is a number.", op.names.internal_rscalar
     return one, register(Op(other, left, {}, doc=doc, internal=internal, **shared))
 
 
@@ -429,7 +373,7 @@ _BY_INTERNAL: dict[str, Op] = {}
 
 def register(op: Op) -> Op:
     """Enter a row; a name that exists already is refused."""
-    for cls, names in op.methods.items():
+    for cls, names in op.names.methods.items():
         for name in names:
             if name in METHODS[cls]:
                 raise errors.MXNetValueError(
@@ -437,7 +381,7 @@ def register(op: Op) -> Op:
                 )
     enter(op)
     TABLE[op.name] = op
-    for front, names in op.names.items():
+    for front, names in op.names.fronts.items():
         there = FRONT_ENDS.setdefault(front, {})
         for name in names:
             if name in there:
@@ -445,7 +389,7 @@ def register(op: Op) -> Op:
                     f"{front}.{name} is both operator {there[name].name!r} and {op.name!r}"
                 )
             there[name] = op
-    for cls, names in op.methods.items():
+    for cls, names in op.names.methods.items():
         METHODS[cls].update(dict.fromkeys(names, op))
     _BY_INTERNAL.clear()
     return op
@@ -474,7 +418,7 @@ def _indexed() -> dict[str, Op]:
     return _BY_INTERNAL
 
 
-def _names(**fronts: Names) -> dict[str, tuple[str, ...]]:
+def _names(**fronts: Named) -> dict[str, tuple[str, ...]]:
     return {
         front: (names,) if isinstance(names, str) else tuple(names)
         for front, names in fronts.items()
@@ -541,26 +485,22 @@ def op(
 
 
 def _divided(row: dict[str, Any], both: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of a row's form for np and npx, and of that for nd: names and methods are each one's own."""
+    """The columns of a row's form for np and npx, and of that for nd: names and methods are each one's own.
+
+    ``nd_<column>=`` is what the nd form has in a column, where it is another.
+    """
     if not both:
         return row, row
-    row = dict(row)
-    nd_order = row.pop("nd_order", "")
-    internal, aliases = row.pop("nd_internal", CONVENTION), row.pop("nd_aliases", ())
-    methods = row.pop("methods", None) or {}
+    own = {k: v for k, v in row.items() if not k.startswith("nd_")}
+    others = {k.removeprefix("nd_"): v for k, v in row.items() if k.startswith("nd_")}
+    methods = own.pop("methods", None) or {}
     if isinstance(methods, dict):
-        own, nd_own = ({c: n for c, n in methods.items() if c == cls} for cls in ("np", "nd"))
+        mine, nds = ({c: n for c, n in methods.items() if c == cls} for cls in ("np", "nd"))
     else:
-        own, nd_own = (cls if cls in methods.split() else None for cls in ("np", "nd"))
-    shared = {k: v for k, v in row.items() if k != "order"}
-    nd_row = {
-        **shared,
-        "internal": internal,
-        "aliases": aliases,
-        "methods": nd_own,
-        "nd_order": nd_order,
-    }
-    return {**row, "methods": own}, nd_row
+        mine, nds = (cls if cls in methods.split() else None for cls in ("np", "nd"))
+    nd_own = {**own, "internal": CONVENTION, "aliases": (), "nd_order": others.pop("order", "")}
+    nd_own.pop("order", None)
+    return {**own, "methods": mine}, {**nd_own, "methods": nds, **others}
 
 
 def _renamed(
@@ -642,9 +582,9 @@ def unary(
     name: str,
     fn: Callable[..., Any],
     *,
-    np: Names = "",
-    nd: Names = "",
-    npx: Names = None,
+    np: Named = "",
+    nd: Named = "",
+    npx: Named = None,
     **row: Any,
 ) -> None:
     """A row with one input: np and nd carry it under its own name unless told otherwise (None: nowhere).
@@ -716,9 +656,9 @@ def binary(
     name: str,
     fn: Callable[..., Any],
     *,
-    np: Names = "",
-    nd: Names = None,
-    npx: Names = None,
+    np: Named = "",
+    nd: Named = None,
+    npx: Named = None,
     compares: bool = False,
     fit: Any = True,
     beside: Callable[..., Any] | None = None,

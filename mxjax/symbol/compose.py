@@ -48,7 +48,7 @@ def active(op: Op, params: Mapping[str, Any], given: Sequence[str]) -> list[str]
         elif f"use_{array}" in full:
             if full[f"use_{array}"]:
                 chosen.append(array)
-        elif op.shapes is not None:
+        elif op.inference.shapes is not None:
             if found is None:
                 found = set(_shaped(op, params))
             if array in found:
@@ -69,7 +69,7 @@ def required(op: Op, params: Mapping[str, Any]) -> None:
     """An error where an attribute that has no default is missing."""
     missing = [
         p for p in op.attr_params
-        if p not in params and (p not in op.attr_defaults or p in attributes.REQUIRED.get(op.internal or "", ()))
+        if p not in params and (p not in op.attr_defaults or p in attributes.REQUIRED.get(op.names.internal or "", ()))
     ]  # fmt: skip
     if missing:
         raise errors.MXNetError(
@@ -101,7 +101,7 @@ def compose(
     from .symbol import Symbol
 
     kwargs = dict(kwargs)
-    if op.order if cls._is_np else op.nd_order:
+    if op.names.order if cls._is_np else op.names.nd_order:
         args = by_order(op, not cls._is_np, args, kwargs)
     own = {k: kwargs.pop(k) for k in _OWN if k in kwargs}
     users = attribute.current().get(own.get("attr"))
@@ -109,7 +109,7 @@ def compose(
     params: dict[str, Any] = {}
     texts = not cls._is_np or _version() == "1.9"
     for key, value in values.items():
-        key = op.once.get(key, key)
+        key = op.names.once.get(key, key)
         if key in op.attr_params:
             if texts and type(value) is str:
                 value = parsed(op, key, value)

@@ -254,7 +254,7 @@ def _drawn(node: Node) -> list[Entry] | None:
         attrs[name] = None
     return _one(
         node,
-        op.internal or op.name,
+        op.names.internal or op.name,
         {k: v for k, v in attrs.items() if v is not None or k in ("size", *node.names)},
     )
 

@@ -68,8 +68,8 @@ def _operator(node: Node) -> str:
     op = node.op
     if op is None:
         return node.operator
-    if op.internal is not None and _same(op, by_internal(op.internal)):
-        return op.internal
+    if op.names.internal is not None and _same(op, by_internal(op.names.internal)):
+        return op.names.internal
     return OURS + op.name
 
 
@@ -94,7 +94,7 @@ def _params(node: Node) -> dict[str, str]:
     if op is None:
         return {k: attributes.text(v) for k, v in node.params.items()}
     params = dict(node.params)
-    other = by_internal(op.internal) if op.internal is not None else None
+    other = by_internal(op.names.internal) if op.names.internal is not None else None
     if other is not None and other is not op:
         for key, default in op.attr_defaults.items():
             if key in other.attr_params and other.attr_defaults.get(key, default) != default:

@@ -175,7 +175,7 @@ class Inference:
         """The shapes of the other arrays by the row's column `shapes`."""
         op, first = node.op, ins[0]
         assert op is not None
-        if op.shapes is None or first is None:
+        if op.inference.shapes is None or first is None:
             return
         found = []
         for number in _TRIED[:1] if known(first) else _TRIED[:2]:
@@ -388,7 +388,11 @@ def _common(shapes: Sequence[Any]) -> Partial:
 
 def _like_each_other(op: Op) -> bool:
     """Whether all arrays and the result of a row have one shape."""
-    return op.shapes is not None and len(op.array_params) == 2 and op.array_params[1] == "rhs"
+    return (
+        op.inference.shapes is not None
+        and len(op.array_params) == 2
+        and op.array_params[1] == "rhs"
+    )
 
 
 #: What results have as many elements as what comes in, though no length of theirs need follow one there.

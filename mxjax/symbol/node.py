@@ -116,7 +116,7 @@ class Node:
         """MXNet's registry name: what stands in a file."""
         if self.op is None:
             return self.registry or "null"
-        return self.op.internal or self.op.display
+        return self.op.names.internal or self.op.display
 
     def aux(self) -> tuple[int, ...]:
         """Which of its inputs it updates: auxiliary states."""

@@ -62,7 +62,7 @@ def _binary(
             row = (numbered.scalars or ())[1 if reflected else 0] if numbered.scalars else None
             if row is not None:
                 spelt = (
-                    "_rpower_scalar" if row.internal == "_rpower_scalar" else beside
+                    "_rpower_scalar" if row.names.internal == "_rpower_scalar" else beside
                 )  # it has no second name
                 return compose(row, cls, spelt, (self,), {"scalar": other})
         if magic in ("eq", "ne") and not hasattr(other, "shape"):

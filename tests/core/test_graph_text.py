@@ -60,7 +60,7 @@ def test_every_row_is_read_back(names):
     """Every sample of every row: text and back, to the same primitives of JAX (compiling them all takes a minute)."""
     for name in names:
         op = TABLE[name]
-        for k, case in enumerate(op.samples):
+        for k, case in enumerate(op.tests.samples):
             graph, given = recorded(op, draw(op, case, k), case.attrs)
             assert len(graph.steps) == 1 and graph.steps[0].call.row is op, name
             back = core.Graph.read(repr(graph), DEVICE)

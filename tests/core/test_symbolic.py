@@ -429,10 +429,10 @@ def recorded(names):
         kept = []
         for name in names:
             op = TABLE[name]
-            if not op.samples:
+            if not op.tests.samples:
                 continue
-            case = op.samples[0]
-            fronts = set(op.names)
+            case = op.tests.samples[0]
+            fronts = set(op.names.fronts.fronts)
             legacy = op.legacy or (fronts and all(f.startswith("nd") for f in fronts))
             make = mx.nd.array if legacy else mx.np.array
             rng = np.random.RandomState(7)

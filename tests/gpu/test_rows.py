@@ -45,7 +45,7 @@ class Sample:
 
     def __init__(self, name: str, number: int, dtype: str, training: bool):
         self.op = TABLE[name]
-        self.case = self.op.samples[number]
+        self.case = self.op.tests.samples[number]
         self.name = f"{name}, sample {number}{', in training' if training else ''}"
         self.outs: list[Any] = []
         self.grads: list[Any] = []
@@ -91,7 +91,7 @@ def samples(names: list[str], dtype: str, device: Any) -> list[Sample]:
         return [
             Sample(name, number, dtype, training)
             for name in names
-            for number in range(len(TABLE[name].samples))
+            for number in range(len(TABLE[name].tests.samples))
             for training in ((False, True) if TABLE[name].modal else (True,))
         ]
 

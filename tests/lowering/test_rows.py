@@ -26,8 +26,8 @@ NOT_DERIVED = {"spacing"}
 # How many numbers are not zero decides about the shapes of a sparse array: the host looks at them.
 LOOKS = {("cast_storage", 1)}
 
-_shared = Counter(repr(op.samples) for op in TABLE.values())
-OWN = sorted(name for name, op in TABLE.items() if _shared[repr(op.samples)] < 4)
+_shared = Counter(repr(op.tests.samples) for op in TABLE.values())
+OWN = sorted(name for name, op in TABLE.items() if _shared[repr(op.tests.samples)] < 4)
 
 
 def groups(names: list[str]) -> list[list[str]]:
@@ -36,7 +36,7 @@ def groups(names: list[str]) -> list[list[str]]:
 
 def traced(op: Any, number: int, arrays: Any, training: bool) -> list[Any]:
     """The results of a row on tracers, and its gradients."""
-    case, args = op.samples[number], draw(op, op.samples[number], number)
+    case, args = op.tests.samples[number], draw(op, op.tests.samples[number], number)
     make = mx.nd.from_jax if kind(op) is NDArray else mx.np.from_jax
     given = iter(arrays)
     xs = [make(next(given)) if isinstance(a, np.ndarray) else a for a in args]
@@ -57,12 +57,13 @@ def lower(monkeypatch: Any, names: list[str], platform: str, most: int) -> None:
     calls = [
         (TABLE[name], number, training)
         for name in names
-        for number in range(min(most, len(TABLE[name].samples)))
+        for number in range(min(most, len(TABLE[name].tests.samples)))
         if (name, number) not in LOOKS
         for training in ((False, True) if TABLE[name].modal else (True,))
     ]
     drawn = [
-        [a for a in draw(op, op.samples[k], k) if isinstance(a, np.ndarray)] for op, k, _ in calls
+        [a for a in draw(op, op.tests.samples[k], k) if isinstance(a, np.ndarray)]
+        for op, k, _ in calls
     ]
     structs = [[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays] for arrays in drawn]
 

@@ -164,7 +164,7 @@ def test_of_pytorch(folder):
 def test_rows_come_back():
     for name in sorted(TABLE):
         op = ROWS[name]
-        for k, case in enumerate(op.samples):
+        for k, case in enumerate(op.tests.samples):
             node, feed = node_of(op, case, k)
             try:
                 model, given = written(node, feed, 18, ("in_parameters",) if name == "rnn" else ())

@@ -26,7 +26,7 @@ REFUSED = {
 CASES = [
     pytest.param(ROWS[name], k, id=f"{name}-{k}", marks=[pytest.mark.slow] if k else [])
     for name in sorted(TABLE)
-    for k in range(len(ROWS[name].samples))
+    for k in range(len(ROWS[name].tests.samples))
 ]
 
 
@@ -78,7 +78,7 @@ def agrees(node, feed, opset, params=()):
 
 @pytest.mark.parametrize("op, k", CASES)
 def test_row(op, k):
-    node, feed = node_of(op, op.samples[k], k)
+    node, feed = node_of(op, op.tests.samples[k], k)
     opset = 18 if op.name.startswith("bitwise") else 17
     params = ("in_parameters",) if op.name == "rnn" else ()
     why = REFUSED.get(f"{op.name}-{k}")
@@ -114,7 +114,7 @@ def test_halves(name):
 def test_rows_at_other_opsets(opset):
     for name in sorted(TABLE):
         op = ROWS[name]
-        for k, case in enumerate(op.samples):
+        for k, case in enumerate(op.tests.samples):
             node, feed = node_of(op, case, k)
             if opset > 21 and name in ("roi_align", "roi_pooling"):
                 continue  # onnxruntime has no kernel yet

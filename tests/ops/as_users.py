@@ -37,13 +37,13 @@ def enlarged(case: Case, n: int) -> Case | None:
 def calls() -> Iterator[tuple[str, Any, list[Any], Any, list[Any]]]:
     """(name, row, arguments, attributes, NumPy's results) of every row that takes one axis."""
     for name, op in sorted(TABLE.items()):
-        for n in SIZES if op.ref is not None and not op.keyed else ():
-            case = enlarged(op.samples[0], n)
+        for n in SIZES if op.tests.ref is not None and not op.keyed else ():
+            case = enlarged(op.tests.samples[0], n)
             if case is None:
                 continue
             args = draw(op, case, 0)
             try:
-                want = op.ref(*args, **case.attrs)
+                want = op.tests.ref(*args, **case.attrs)
             except ValueError:  # needs two axes, or lengths that its attributes say
                 continue
             yield (

@@ -41,14 +41,14 @@ OTHERS = {
 
 @pytest.mark.parametrize("op", ROWS)
 def test_internal_names_are_registered(op):
-    names = [op.internal, op.internal_scalar, op.internal_rscalar]
+    names = [op.names.internal, op.names.internal_scalar, op.names.internal_rscalar]
     unknown = [n for n in names if n is not None and n not in NAMES]
     assert not unknown, (
         f"MXNet has no operator {unknown[0]}: the row {op.name!r} says MXNet's name with internal=, or "
         "internal=None where it is ours alone"
     )
     if not op.name.endswith("_scalar"):  # these have their alias by convention
-        assert all(a in NAMES or a in MXNET["names_1"] or a in ALIASES for a in op.aliases)
+        assert all(a in NAMES or a in MXNET["names_1"] or a in ALIASES for a in op.names.aliases)
 
 
 def names_seen():
@@ -61,9 +61,9 @@ def names_seen():
 @pytest.mark.parametrize(("row", "path", "names"), names_seen())
 def test_rows_have_the_name_that_mxnet_writes(row, path, names):
     op = TABLE[row]
-    known = {op.internal, *op.aliases}
+    known = {op.names.internal, *op.names.aliases}
     if path in OTHERS:
-        assert names == [OTHERS[path]] and op.internal not in names
+        assert names == [OTHERS[path]] and op.names.internal not in names
     elif path not in MXNET["composed"]:
         assert set(names) <= known
 
@@ -72,18 +72,18 @@ def test_rows_have_the_name_that_mxnet_writes(row, path, names):
 def test_rows_have_the_names_with_a_number_on_either_side(row):
     op = TABLE[row]
     for names in MXNET["scalars"][row].values():
-        assert [op.internal_scalar, op.internal_rscalar] == names
+        assert [op.names.internal_scalar, op.names.internal_rscalar] == names
 
 
 def test_a_row_is_found_by_any_registered_name():
-    ours = {op.internal for op in TABLE.values()} - {None}
+    ours = {op.names.internal for op in TABLE.values()} - {None}
     for name in ours:
-        assert by_internal(name).internal == name
+        assert by_internal(name).names.internal == name
     for alias, name in ALIASES.items():
         # 2.0 made operators of some aliases of 1.x; sparse arrays are not there.
         if name in ours and alias not in NAMES and not alias.startswith("_sparse_"):
             found = by_internal(alias)
-            assert found is not None and found.internal == name, alias
+            assert found is not None and found.names.internal == name, alias
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_names_that_no_row_has_are_not_found():
     ],
 )
 def test_rows_know_how_many_results_they_have(op, training):
-    for k, sample in enumerate(op.samples):
+    for k, sample in enumerate(op.tests.samples):
         with mx.autograd.train_mode() if training else mx.autograd.predict_mode():
             outs = run(op, live(op, draw(op, sample, k)), sample.attrs)
         attrs = {k: v.graph() if isinstance(v, Body) else v for k, v in sample.attrs.items()}
@@ -156,8 +156,8 @@ def test_rows_know_how_many_results_they_have(op, training):
 )
 def test_attributes_tell_how_many_results_there_are(row, attrs, sample):
     op = TABLE[row]
-    given = {**op.samples[sample].attrs, **attrs}
-    outs = run(op, live(op, draw(op, op.samples[sample], sample)), given)
+    given = {**op.tests.samples[sample].attrs, **attrs}
+    outs = run(op, live(op, draw(op, op.tests.samples[sample], sample)), given)
     assert op.count_outputs(given) == len(outs) > 1
 
 
@@ -186,10 +186,12 @@ def test_shapes_follow_from_the_data_as_in_mxnet(case):
 def test_every_row_whose_shapes_mxnet_infers_says_so():
     inferring = {case["operator"] for case in MXNET["shapes"] if any(case["found"])}
     for op in TABLE.values():
-        if op.internal in inferring:
-            assert op.shapes is not None or by_internal(op.internal) is not op, op.name
+        if op.names.internal in inferring:
+            assert op.inference.shapes is not None or by_internal(op.names.internal) is not op, (
+                op.name
+            )
     assert {by_internal(name).name for name in inferring} <= {
-        op.name for op in TABLE.values() if op.shapes
+        op.name for op in TABLE.values() if op.inference.shapes
     }
 
 
@@ -211,7 +213,7 @@ def test_the_form_of_nd_names_its_own_arrays():
 
 def test_inferred_shapes_are_those_the_operator_takes():
     for op in TABLE.values():
-        for sample in op.samples if op.shapes else ():
+        for sample in op.tests.samples if op.inference.shapes else ():
             shape = getattr(sample.args[0], "shape", None)
             if shape is None or 0 in shape:
                 continue
@@ -234,9 +236,9 @@ BETTER = {
 WORDS = {name: word for word in ("low", "full", "widest") for name in MXNET["amp"][word]}
 
 
-@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].internal is not None])
+@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].names.internal is not None])
 def test_mixed_precision_is_as_mxnet_lists_it(op):
-    assert op.amp == BETTER.get(op.name, WORDS.get(op.internal))
+    assert op.precision.amp == BETTER.get(op.name, WORDS.get(op.names.internal))
 
 
 def test_the_lists_of_the_settings_are_of_what_calls_are_named():
@@ -263,20 +265,20 @@ def test_a_word_that_there_is_not_is_refused():
 # ------------------------------------------------------------------------------------ methods
 
 
-@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].methods])
+@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].names.methods])
 def test_methods_are_the_functions(op):
-    for cls, names in op.methods.items():
+    for cls, names in op.names.methods.items():
         array = NDArray if cls == "nd" else ndarray
         for name in names:
             assert METHODS[cls][name] is op
             assert getattr(array, name).__doc__.startswith(help.about(op))
     if op.keyed or op.variadic:
         return
-    sample = op.samples[0]
+    sample = op.tests.samples[0]
     args = draw(op, sample, 0)
     want = [o.asnumpy() for o in run(op, live(op, args), sample.attrs)]
     first, *rest = live(op, args)
-    for name in op.methods.get("np" if kind(op) is ndarray else "nd", ()):
+    for name in op.names.methods.get("np" if kind(op) is ndarray else "nd", ()):
         if name.startswith("__"):
             continue
         out = getattr(first, name)(*rest, **sample.attrs)

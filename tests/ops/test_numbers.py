@@ -51,7 +51,7 @@ def plan(op):
     """A sample's arrays, its attributes, and the first value of each number that moves."""
     names = names_of(op)
     best, most = None, -1
-    for case in op.samples:
+    for case in op.tests.samples:
         args = dict(zip(op.array_params, case.args, strict=False))
         there = {**op.defaults, **op.attr_defaults, **args, **case.attrs}
         found = {n: there[n] for n in names if type(there.get(n)) in (int, float)}
@@ -105,7 +105,7 @@ def _hashable(v):
 
 def front(op, args, attrs):
     """The call through its front end, in training mode; its results, without what it writes back."""
-    fronts = set(op.names)
+    fronts = set(op.names.fronts)
     cls = NDArray if op.legacy or (fronts and all(f.startswith("nd") for f in fronts)) else ndarray
     make = mx.nd.array if cls is NDArray else mx.np.array
     mx.random.seed(3)

@@ -24,7 +24,7 @@ ROWS = [pytest.param(op, id=name) for name, op in sorted(TABLE.items())]
 
 def kind(op):
     """The class of arrays that the row's front end works on."""
-    fronts = set(op.names)
+    fronts = set(op.names.fronts)
     return NDArray if op.legacy or (fronts and all(f.startswith("nd") for f in fronts)) else ndarray
 
 
@@ -74,13 +74,13 @@ def same(got, want, what):
 def alone(op):
     """The results of the row's samples, in a segment of its own."""
     mx.waitall()
-    outs = [run(op, live(op, draw(op, c, k)), c.attrs) for k, c in enumerate(op.samples)]
+    outs = [run(op, live(op, draw(op, c, k)), c.attrs) for k, c in enumerate(op.tests.samples)]
     return [numbers(o) for o in outs]
 
 
 @pytest.mark.parametrize("op", ROWS)
 def test_runs(op):
-    assert op.samples, f"the row {op.name!r} names no samples; see mxjax/ops/samples.py"
+    assert op.tests.samples, f"the row {op.name!r} names no samples; see mxjax/ops/samples.py"
     assert op.doc
     alone(op)
 
@@ -94,9 +94,13 @@ def test_bulk_and_jit_agree_with_single_calls(rows):
     """Many rows in one segment, and many rows inside one jax.jit of the user."""
     rows = [p.values[0] for p in rows]
     want = {op.name: alone(op) for op in rows}
-    given = {op.name: [live(op, draw(op, c, k)) for k, c in enumerate(op.samples)] for op in rows}
+    given = {
+        op.name: [live(op, draw(op, c, k)) for k, c in enumerate(op.tests.samples)] for op in rows
+    }
     outs = {
-        op.name: [run(op, x, c.attrs) for x, c in zip(given[op.name], op.samples, strict=True)]
+        op.name: [
+            run(op, x, c.attrs) for x, c in zip(given[op.name], op.tests.samples, strict=True)
+        ]
         for op in rows
     }
     for op in rows:
@@ -104,10 +108,12 @@ def test_bulk_and_jit_agree_with_single_calls(rows):
             same(numbers(got), w, op.name)
 
     rows = [
-        op for op in rows if not op.keyed and any(is_float(a) for a in draw(op, op.samples[0], 0))
+        op
+        for op in rows
+        if not op.keyed and any(is_float(a) for a in draw(op, op.tests.samples[0], 0))
     ]
     # Made anew: some rows wrote new states into theirs.
-    fresh = {op.name: live(op, draw(op, op.samples[0], 0)) for op in rows}
+    fresh = {op.name: live(op, draw(op, op.tests.samples[0], 0)) for op in rows}
     arrays = [[a.jax if isinstance(a, NDArray) else None for a in fresh[op.name]] for op in rows]
 
     def traced(arrays):
@@ -115,7 +121,7 @@ def test_bulk_and_jit_agree_with_single_calls(rows):
         for op, xs in zip(rows, arrays, strict=True):
             make = mx.nd.from_jax if kind(op) is NDArray else mx.np.from_jax
             args = [g if x is None else make(x) for g, x in zip(fresh[op.name], xs, strict=True)]
-            made.append([o.jax for o in run(op, args, op.samples[0].attrs)])
+            made.append([o.jax for o in run(op, args, op.tests.samples[0].attrs)])
         return made
 
     with jax.enable_x64(True):
@@ -134,14 +140,14 @@ def scopes_of_loops(jaxpr):
             yield e.source_info.name_stack
 
 
-@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].ref is not None])
+@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].tests.ref is not None])
 def test_agrees_with_numpy(op):
-    for k, case in enumerate(op.samples):
+    for k, case in enumerate(op.tests.samples):
         args = draw(op, case, k)
         got = numbers(run(op, live(op, args), case.attrs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            want = op.ref(*args, **case.attrs)
+            want = op.tests.ref(*args, **case.attrs)
         want = list(want) if isinstance(want, (tuple, list)) else [want]
         assert len(got) == len(want)
         for g, w in zip(got, want, strict=True):
@@ -164,7 +170,7 @@ def moving(case):
 def smooth_rows():
     for p in ROWS:
         op = p.values[0]
-        if op.smooth and op.differentiable and any(moving(c) for c in op.samples or ()):
+        if op.tests.smooth and op.differentiable and any(moving(c) for c in op.tests.samples or ()):
             yield p
 
 
@@ -175,7 +181,7 @@ OF_TRIANGLES = ("la_potrf", "linalg_cholesky")
 @pytest.mark.parametrize("op", smooth_rows())
 def test_gradient(op):
     """The derivative along a random direction, against the difference quotient."""
-    number, case = next((k, c) for k, c in enumerate(op.samples) if moving(c))
+    number, case = next((k, c) for k, c in enumerate(op.tests.samples) if moving(c))
     args = draw(op, case, number, wide=True)
     rng = np.random.RandomState(5)
     direction = [

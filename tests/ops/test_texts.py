@@ -21,7 +21,7 @@ TYPES = json.loads((Path(__file__).parents[1] / "data" / "attribute_types.json")
 ROWS = [
     pytest.param(op, id=name)
     for name, op in sorted(TABLE.items())
-    if op.attr_params and op.internal
+    if op.attr_params and op.names.internal
 ]
 #: Texts of each kind, and what they mean.
 MEANT = {
@@ -51,7 +51,7 @@ def same(got, want):
 @pytest.mark.parametrize("op", ROWS)
 def test_every_row_reads_its_samples_as_texts(op):
     arrays = [[]] if op.variadic else [None] * len(op.array_params)
-    for case in op.samples:
+    for case in op.tests.samples:
         known = {
             k: v for k, v in case.attrs.items() if k in op.attr_params and not isinstance(v, Body)
         }
@@ -67,7 +67,7 @@ def functions(front):
     for name, op in sorted(FRONT_ENDS[front].items()):
         cases = [
             c
-            for c in op.samples
+            for c in op.tests.samples
             if c.attrs and not any(isinstance(v, Body) for v in c.attrs.values())
         ]
         if cases and op.attr_params and not op.keyed:
@@ -102,9 +102,9 @@ def test_functions_of_nd_and_sym_take_texts(name, op, case):
     )
 
 
-@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].internal in TYPES])
+@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].names.internal in TYPES])
 def test_every_attribute_reads_what_is_of_its_kind_in_mxnet(op):
-    for name, kind in TYPES[op.internal].items():
+    for name, kind in TYPES[op.names.internal].items():
         if name not in op.attr_params:
             continue
         for text, want in MEANT[kind.rstrip("?")].items():

@@ -19,7 +19,7 @@ if len(sys.argv) == 1:
     rows = [
         (row, front, names[0])
         for row, op in TABLE.items()
-        for front, names in reversed(op.names.items())
+        for front, names in reversed(op.names.fronts.items())
     ]
     print(
         json.dumps(

@@ -115,17 +115,17 @@ def samples():
                 "args": [encode(a, rng) for a in c.args],
                 "attrs": {k: encode(v, rng) for k, v in c.attrs.items()},
             }
-            for c in op.samples or ()
+            for c in op.tests.samples or ()
         ]
         rows.append(
             {
                 "name": op.name,
-                "names": op.names,
+                "names": op.names.fronts,
                 "variadic": op.variadic,
                 "cases": cases,
                 "params": op.array_params,
-                "numbers": op.internal_scalar is not None,
-                "internal": op.internal,
+                "numbers": op.names.internal_scalar is not None,
+                "internal": op.names.internal,
             }
         )
     return rows

@@ -152,19 +152,19 @@ def called(op, front, args):
 def calls_of(op):
     """The calls of one row, by the front ends that have it."""
     samples = []
-    for c in op.samples or ():
+    for c in op.tests.samples or ():
         try:
             samples.append(([spec(a) for a in c.args], {k: encode(v) for k, v in c.attrs.items()}))
         except TypeError:
             continue
-    fronts = sorted(op.names, key=lambda f: (f.startswith("nd"), f))
+    fronts = sorted(op.names.fronts, key=lambda f: (f.startswith("nd"), f))
     seen = set()
     for front in fronts:
         kind = "nd" if front.startswith("nd") else "np"
         again = kind in seen
         if again:
             continue
-        names = op.names[front]
+        names = op.names.fronts[front]
         for at, name in enumerate(names[:2]):
             whole = not seen and at == 0
             made = [
@@ -196,10 +196,10 @@ def calls_of(op):
 
 def beside_numbers(op, args):
     """Calls of the rows of an array and a number: on the right, and on the left."""
-    front = next(iter(sorted(op.names)), None)
+    front = next(iter(sorted(op.names.fronts)), None)
     if front is None:
         return
-    name = op.names[front][-1 if front == "nd" else 0]
+    name = op.names.fronts[front][-1 if front == "nd" else 0]
     x = args[0]
     for dtype in ("float32", *DTYPES[:-1]):
         given = {**x, "dtype": dtype}

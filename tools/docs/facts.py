@@ -21,17 +21,21 @@ DTYPES = ("float16", "float32", "int32", "bool")
 
 def kind(op: Op) -> type:
     """The class of arrays that a row's front end works on."""
-    fronts = set(op.names)
+    fronts = set(op.names.fronts)
     return NDArray if op.legacy or (fronts and all(f.startswith("nd") for f in fronts)) else ndarray
 
 
 def _first(op: Op) -> tuple[list[Any], dict[str, Any]] | None:
     """The arrays and attributes of a row's first sample, where it begins with an array."""
-    if not op.samples or any(isinstance(v, Body) for v in op.samples[0].attrs.values()):
+    if not op.tests.samples or any(isinstance(v, Body) for v in op.tests.samples[0].attrs.values()):
         return None
     rng = np.random.RandomState(0)
-    arrays = [a.draw(rng) if hasattr(a, "draw") else a for a in op.samples[0].args]
-    return (arrays, op.samples[0].attrs) if arrays and isinstance(arrays[0], np.ndarray) else None
+    arrays = [a.draw(rng) if hasattr(a, "draw") else a for a in op.tests.samples[0].args]
+    return (
+        (arrays, op.tests.samples[0].attrs)
+        if arrays and isinstance(arrays[0], np.ndarray)
+        else None
+    )
 
 
 def dtypes(op: Op) -> dict[str, str]:
@@ -64,7 +68,7 @@ def derivative(op: Op) -> str:
     """What the backward pass gives."""
     if not op.differentiable:
         return "none"
-    if not op.smooth:
+    if not op.tests.smooth:
         return "what MXNet defines: zeros where a result jumps, a loss's own gradient"
     return "yes, of every order" if op.array_params else "none"
 

@@ -48,7 +48,7 @@ def topics() -> dict[str, dict[str, list[Op]]]:
     """Rows by topic and by name; a row of mx.nd that stands beside one of mx.np is told with it."""
     made: dict[str, dict[str, list[Op]]] = {}
     for op in TABLE.values():
-        if op.names or any(op.methods.values()):
+        if op.names.fronts or any(op.names.methods.values()):
             plain = op.name.partition("@")[0]
             home = next((t for t, rows in made.items() if plain in rows), topic(op))
             made.setdefault(home, {}).setdefault(plain, []).append(op)
@@ -71,7 +71,7 @@ def addresses() -> dict[str, str]:
         for plain, ops in rows.items():
             for op in ops:
                 at = f"operators/{home}.md#op.{plain}"
-                for front, names in op.names.items():
+                for front, names in op.names.fronts.items():
                     made.update({f"mx.{front}.{name}": at for name in names})
                     for other, same in SHARED.items():
                         made.update({f"mx.{other}.{name}": at for name in names if same == front})
@@ -212,7 +212,12 @@ def _topic(name: str, rows: dict[str, list[Op]], traced: bool) -> str:
 
 
 def _operator(plain: str, ops: list[Op], find: Find, traced: bool) -> Iterator[str]:
-    names = [f"{front}.{name}" for op in ops for front, found in op.names.items() for name in found]
+    names = [
+        f"{front}.{name}"
+        for op in ops
+        for front, found in op.names.fronts.items()
+        for name in found
+    ]
     names = list(dict.fromkeys(sorted(names, key=lambda n: FRONTS.index(n.rpartition(".")[0]))))
     symbols = [
         f"sym.{n.removeprefix('nd.')}"
@@ -222,7 +227,7 @@ def _operator(plain: str, ops: list[Op], find: Find, traced: bool) -> Iterator[s
     methods = [
         f"x.{n}"
         for op in ops
-        for found in op.methods.values()
+        for found in op.names.methods.values()
         for n in found
         if not n.startswith("__")
     ]

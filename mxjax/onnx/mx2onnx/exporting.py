@@ -32,7 +32,7 @@ def get_operator_support(opset_version: int | None = None) -> list[str]:
     >>> "Convolution" in get_operator_support()
     True
     """
-    return sorted({*LOOPS, *(ROWS[name].internal or ROWS[name].display for name in TABLE)})
+    return sorted({*LOOPS, *(ROWS[name].names.internal or ROWS[name].display for name in TABLE)})
 
 
 def export_model(

@@ -114,31 +114,34 @@ def _gives(op: Op) -> str:
 def _notes(op: Op, front: str, name: str, method: bool) -> Iterable[str]:
     if not op.differentiable:
         yield "No gradient flows through it."
-    elif op.smooth and op.array_params and not op.keyed:
+    elif op.tests.smooth and op.array_params and not op.keyed:
         yield "It has a gradient."
     if op.keyed:
         yield "It draws from the stream that `mx.random.seed` sets."
     if op.modal:
         yield "In training (`autograd.record`, `autograd.train_mode`) it does what it does not otherwise."
-    if op.amp == "low":
+    if op.precision.amp == "low":
         yield "Mixed precision (`mx.amp`) computes it in 16 bits."
-    elif op.amp == "full":
+    elif op.precision.amp == "full":
         yield "Mixed precision (`mx.amp`) computes it in float32."
     if op.wide:
         yield f"Under `npx.set_np(dtype=True)` its dtype is {op.wide} by default."
     others = [
-        f"mx.{f}.{n}" for f, names in op.names.items() for n in names if (f, n) != (front, name)
+        f"mx.{f}.{n}"
+        for f, names in op.names.fronts.items()
+        for n in names
+        if (f, n) != (front, name)
     ]
     others += [
         f"x.{n}()"
-        for names in op.methods.values()
+        for names in op.names.methods.values()
         for n in names
         if not n.startswith("__") and not (method and n == name)
     ]
     if others:
         yield f"The same operator: {', '.join(dict.fromkeys(others))}."
-    if op.internal is not None:
-        yield f"In files of symbols it is `{op.internal}`."
+    if op.names.internal is not None:
+        yield f"In files of symbols it is `{op.names.internal}`."
     for sentence in dict.fromkeys(op.deviates.values()):
         yield f"Differs from MXNet: {sentence}"
 
@@ -242,11 +245,11 @@ def parameters(op: Op, cls: type) -> tuple[list[inspect.Parameter], Any]:
 
 def result(op: Op, cls: type) -> Any:
     """The type of what a row gives."""
-    if callable(op.outputs) or op.outputs is None:
+    if callable(op.inference.outputs) or op.inference.outputs is None:
         return list[cls] if op.listed else cls | list[cls]  # type: ignore[valid-type]
-    if op.outputs == 0:
+    if op.inference.outputs == 0:
         return None
-    if op.outputs == 1 and not op.listed:
+    if op.inference.outputs == 1 and not op.listed:
         return cls
     return tuple[cls, ...] if op.tupled else list[cls]  # type: ignore[valid-type]
 
@@ -302,11 +305,11 @@ def text(op: Op, name: str, front: str, array: str, *, method: bool = False) -> 
 
 
 def _result(op: Op, array: str) -> str:
-    if callable(op.outputs) or op.outputs is None:
+    if callable(op.inference.outputs) or op.inference.outputs is None:
         return f"{array} or list of {array}" if not op.listed else f"list of {array}"
-    if op.outputs == 0:
+    if op.inference.outputs == 0:
         return "None"
-    if op.outputs == 1 and not op.listed:
+    if op.inference.outputs == 1 and not op.listed:
         return array
     return f"{'tuple' if op.tupled else 'list'} of {array}"
 
