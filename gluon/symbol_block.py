@@ -214,7 +214,7 @@ class SymbolBlock(HybridBlock):
         super().cast(dtype)
         if np.dtype(dtype).name == "float16":
             for node in self._nodes:
-                if node.operator in types.WIDE:
+                if node.op is not None and node.op.inference.statistics:
                     for n, _ in node.inputs[1:]:
                         if n.name in self._keys:
                             self._reg_params[self._keys[n.name]].cast("float32")

@@ -162,6 +162,7 @@ ACTIVATIONS: dict[str, Callable[..., Any]] = {
     nd="Activation",
     display="Activation",
     samples=[case(f(3, 4), act_type=t) for t in ACTIVATIONS],
+    required=("act_type",),
 )
 def activation(data: Any, *, act_type: str = "relu") -> Any:
     """Element-wise ``relu sigmoid log_sigmoid mish tanh softrelu softsign``."""
@@ -187,6 +188,7 @@ _LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_ta
         {"gamma": shape[1:2] or shape} if attrs["act_type"] == "prelu" else {}
     ),
     numbers=("slope", "lower_bound", "upper_bound"),
+    initial={"gamma": '["Constant", {"value": 0.25}]'},
 )
 def leaky_relu(
     data: Any,

@@ -25,6 +25,12 @@ Shapes = Callable[..., dict[str, tuple[int, ...]]] | None
 AMP = ("low", "full", "widest", None)
 #: In place of a registry name: the one that follows from the row's own names.
 CONVENTION = "<by convention>"
+#: What a symbol's shapes do about lengths that are not known, in `unknown=`: nothing follows before the first array's
+#: shape is known; an axis stays unknown; as many elements come out as in; unknown lengths of all arrays are one;
+#: the result's shape has nothing to do with the array's.
+UNKNOWN = ("waits", "stays", "same size", "tied", "apart", None)
+#: The name of a function that puts a row into a file's words, or a tuple of that and what it takes.
+Form = str | tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -57,6 +63,16 @@ class Inference:
     outputs: Outputs = 1
     #: The shapes of array parameters from the first array's.
     shapes: Shapes = None
+    #: What a length that is not known yet means for a symbol's shapes, one of `UNKNOWN`.
+    unknown: str | None = None
+    #: By array the axis whose length follows the data, whatever a file says (begin states of recurrent networks).
+    follows: dict[str, int] = field(default_factory=dict)
+    #: The positions of the arrays that have the result's dtype, none of a cast; None: all of them.
+    typed: tuple[int, ...] | None = None
+    #: The other arrays are statistics, which stay float32 beside 16 bits.
+    statistics: bool = False
+    #: The result's dtype, whatever comes in; ``"attribute"``: what its attribute ``dtype`` or that one's default says.
+    dtype: str | None = None
 
 
 @dataclass(slots=True)
@@ -85,12 +101,35 @@ class Tests:
     smooth: bool = True
 
 
+@dataclass(slots=True)
+class Files:
+    """How MXNet's symbol files and ONNX files say a row, where they say it in other words.
+
+    A form is the name of a function, or a tuple of that and what it takes besides: ``("split", 1)``. Those of ``written``
+    and ``read`` are in `symbol/dialect.py`, those of ``onnx`` in `onnx/mx2onnx`.
+    """
+
+    #: The form in which a symbol's file has it; None: its registry name and its own attributes.
+    written: Form | None = None
+    #: By registry name the form in which a file's operator becomes this row.
+    read: dict[str, Form] = field(default_factory=dict)
+    #: What MXNet calls its results, where they are not counted.
+    results: tuple[str, ...] = ()
+    #: By array the initializer of a variable that MXNet makes for it, as text.
+    initial: dict[str, str] = field(default_factory=dict)
+    #: Attributes that have a default here and none in MXNet.
+    required: tuple[str, ...] = ()
+    #: A cast of automatic mixed precision, which files leave out unless asked.
+    left_out: bool = False
+
+
 #: The groups of columns by the attribute of a row that holds them.
 GROUPS: dict[str, type[Any]] = {
     "names": Names,
     "inference": Inference,
     "precision": Precision,
     "tests": Tests,
+    "files": Files,
 }
 _GROUP_OF = {column.name: group for group, made in GROUPS.items() for column in fields(made)}
 
@@ -199,6 +238,10 @@ def settle(op: Op) -> None:
     if precision.amp not in AMP:
         raise errors.MXNetValueError(
             f"the operator {op.name!r} has amp={precision.amp!r}; it is one of {AMP}"
+        )
+    if op.inference.unknown not in UNKNOWN:
+        raise errors.MXNetValueError(
+            f"the operator {op.name!r} has unknown={op.inference.unknown!r}; it is one of {UNKNOWN}"
         )
     names.methods = _methods(op, names.methods)
     names.order, names.nd_order = (

@@ -410,6 +410,7 @@ def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) ->
     **_FLAT,
     numbers=("spatial_scale",),
     loops=True,
+    typed=(0,),
 )
 def roi_align(
     data: Any,
@@ -460,6 +461,7 @@ def roi_align(
     samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)],
     **_FLAT,
     numbers=("spatial_scale",),
+    typed=(0,),
 )
 def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float) -> Any:
     """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size)."""
@@ -549,6 +551,7 @@ def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)
             sampler_type="bilinear",
         )
     ],
+    required=("transform_type", "sampler_type"),
 )
 def spatial_transformer(
     data: Any,

@@ -76,6 +76,7 @@ def _default_of(value: Any) -> str:
     internal="_npi_full",
     **_SHAPED,
     numbers=("fill_value",),
+    written="full",
 )
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
@@ -91,6 +92,8 @@ def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     internal="_full",
     **_SHAPED,
     numbers=("val",),
+    written=("renamed", "_full", {"val": "value"}, {"dtype": "float32"}),
+    read={"_full": ("renamed", {"value": "val"})},
 )
 def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
     """An array of one number."""
@@ -102,7 +105,16 @@ def _like(name: str, value: float) -> None:
 
     doc = f"{name[:-5]} in the shape and dtype of an array."
 
-    @op(name, np=name, samples=cases, doc=doc, internal="_npi_full_like", methods="np", **_FLAT)
+    @op(
+        name,
+        np=name,
+        samples=cases,
+        doc=doc,
+        internal="_npi_full_like",
+        methods="np",
+        written=("like", float(value)),
+        **_FLAT,
+    )
     def like(a: Any, *, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(a.shape, value, dtype_of(dtype, a.dtype))
 
@@ -340,7 +352,7 @@ def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa
     return eye(N=N, M=M or N, k=k, dtype=dtype)
 
 
-@op(np="identity", wide="float64", samples=[case(n=3)], **_FLAT)
+@op(np="identity", wide="float64", samples=[case(n=3)], **_FLAT, written="identity")
 def identity(*, n: int, dtype: Any = None) -> Any:
     """The identity matrix."""
     return jnp.eye(n, dtype=dtype_of(dtype))

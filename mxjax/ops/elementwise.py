@@ -537,7 +537,7 @@ def absolute(x: Any) -> Any:
 
 absolute.defjvps(lambda dx, _, x: dx * jnp.sign(x))
 unary("abs", _numbers(absolute, "abs"), np=("abs", "absolute", "fabs"), internal="_npi_absolute")
-unary("positive", lambda x: x, nd=None, internal="_npi_copy")
+unary("positive", lambda x: x, nd=None, internal="_npi_copy", written=("renamed", "_npi_copy"))
 unary("sign", _numbers(_sign, "sign"), **_FLAT)
 unary("square", _numbers(jnp.square, "square"), amp="full")
 unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P, amp="full")
@@ -660,6 +660,7 @@ def nan_to_num(
     internal="clip",
     methods="nd",
     numbers=("a_min", "a_max"),
+    written="clip",
 )
 def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
     """Numbers below ``a_min`` become it, those above ``a_max`` become that; at the bounds the gradient is 1."""
@@ -716,19 +717,25 @@ def add_n(*args: Any) -> Any:
     nd=("cast", "Cast"),
     display="Cast",
     samples=[case(f(3, 4), dtype="float64"), case(f(3, 4), dtype="int32")],
+    typed=(),
 )
 def cast(data: Any, *, dtype: Any) -> Any:
     """The data in another dtype; floats become integers by cutting off, the gradient passes through."""
     return cast_like_c(data, np.dtype(dtype))
 
 
-@op(nd="amp_cast", samples=[case(f(3, 4), dtype="float16")], **_FLAT)
+@op(nd="amp_cast", samples=[case(f(3, 4), dtype="float16")], **_FLAT, typed=(), left_out=True)
 def amp_cast(data: Any, *, dtype: Any) -> Any:
     """Floats in another float dtype; everything else as it is."""
     return data.astype(dtype) if jnp.issubdtype(data.dtype, jnp.floating) else data
 
 
-@op(nd="amp_multicast", samples=[case(f(3), f(3), num_outputs=2)], outputs=lambda attrs, n: n)
+@op(
+    nd="amp_multicast",
+    samples=[case(f(3), f(3), num_outputs=2)],
+    outputs=lambda attrs, n: n,
+    left_out=True,
+)
 def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> Any:
     """All arrays in the widest (``cast_narrow``: the narrowest) of their dtypes."""
     pick = min if cast_narrow else max

@@ -86,7 +86,7 @@ def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return jnp.take(a, fit_index(indices, a.shape[axis], mode), axis, mode="clip")
 
 
-@op(np="take", samples=_TAKE, internal="take", methods="np", looks=_take_looks)
+@op(np="take", samples=_TAKE, internal="take", methods="np", looks=_take_looks, typed=(0,))
 def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     if not hasattr(indices, "astype"):
@@ -100,7 +100,7 @@ def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
     return _take(a, indices, axis, mode)
 
 
-@op(nd="batch_take", samples=[case(f(3, 4), i(3, high=4))])
+@op(nd="batch_take", samples=[case(f(3, 4), i(3, high=4))], typed=(0,))
 def batch_take(a: Any, indices: Any) -> Any:
     """One element of each row."""
     return pick(a, indices)
@@ -128,7 +128,7 @@ def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     samples=[case(f(3, 4), i(3, high=4)), case(f(3, 4), i(4, high=3), axis=0, keepdims=True), case(f(3, 4), Given([1.0, 7.0, -1.0]), mode="wrap")],
     shapes=lambda shape, **attrs: {} if attrs["axis"] is None else {"index": without(shape, attrs["axis"])},
     methods="nd np",
-    nd_order="data index axis keepdims mode",
+    nd_order="data index axis keepdims mode", typed=(0,)
 )  # fmt: skip
 def pick(
     data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False
@@ -186,13 +186,18 @@ def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:
     nd="gather_nd",
     samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))],
     looks=_nd_looks("data"),
+    typed=(0,),
 )
 def gather_nd(data: Any, indices: Any) -> Any:
     """data[indices[0], indices[1], ...]: the first axis of ``indices`` is the axis of ``data``."""
     return data.at[_indexers(data, indices)].get(mode="clip")
 
 
-@op(nd="scatter_nd", samples=[case(f(3), Given([[0, 2, 1], [1, 0, 3]], "int32"), shape=(3, 4))])
+@op(
+    nd="scatter_nd",
+    samples=[case(f(3), Given([[0, 2, 1], [1, 0, 3]], "int32"), shape=(3, 4))],
+    typed=(0,),
+)
 def scatter_nd(data: Any, indices: Any, *, shape: Any) -> Any:
     """An array of zeros with ``data`` at ``indices``; of several the last one stays."""
     out = jnp.zeros(shape, data.dtype)
@@ -265,6 +270,8 @@ _HOT = [
     **_FLAT,
     numbers=("on_value", "off_value"),
     lengths={"depth": int},
+    typed=(),
+    dtype="attribute",
 )
 def one_hot(
     data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32"
@@ -285,6 +292,14 @@ def one_hot(
     internal="_npi_where",
     amp="widest",
     numbers=("x", "y"),
+    written="where",
+    read={
+        "_npi_where_lscalar": ("where", {"x": "scalar"}),
+        "_npi_where_rscalar": ("where", {"y": "scalar"}),
+        "_npi_where_scalar2": ("where", {"x": "x", "y": "y"}),
+    },
+    unknown="waits",
+    typed=(1, 2),
 )
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere; two Python numbers give float32."""
@@ -304,6 +319,8 @@ def _cast(v: Any, dtype: Any) -> Any:
     nd="where",
     samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))],
     amp="widest",
+    unknown="waits",
+    typed=(1, 2),
 )
 def where_nd(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition is not 0, y elsewhere; a vector condition chooses rows."""
@@ -354,7 +371,14 @@ def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
     return tuple(slice(*v) for v in zip(*parts, strict=True))
 
 
-@op(npx="slice", nd=("slice", "crop"), display="slice", samples=_SLICE, methods="nd np")
+@op(
+    npx="slice",
+    nd=("slice", "crop"),
+    display="slice",
+    samples=_SLICE,
+    methods="nd np",
+    unknown="stays",
+)
 def slice_(data: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]."""
     return data[_slices(data, begin, end, step)]
@@ -395,6 +419,7 @@ def slice_assign_scalar(
     nd="slice_axis",
     samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)],
     methods="nd np",
+    unknown="stays",
 )
 def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     """data[..., begin:end, ...] along an axis."""
@@ -410,6 +435,7 @@ def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     nd="slice_like",
     samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))],
     methods="nd np",
+    typed=(0,),
 )
 def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
     """The beginning of ``data`` as long as ``shape_like``, along all or some axes."""

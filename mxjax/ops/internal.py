@@ -31,10 +31,18 @@ op(
     display="cast",
     samples=[case(f(3, 4), dtype="float64"), case(f(3, 4), dtype="int32")],
     **_OWN,
+    written=("renamed", "Cast"),
+    typed=(),
 )(as_type)
 
 
-@op("_copy", display="copy", samples=[case(f(3, 4)), case(f(0, 3))], **_OWN)
+@op(
+    "_copy",
+    display="copy",
+    samples=[case(f(3, 4)), case(f(0, 3))],
+    **_OWN,
+    written=("renamed", "_copy"),
+)
 def copied(x: Any) -> Any:
     """A copy."""
     return jnp.copy(x)
@@ -73,7 +81,13 @@ def like_rhs(lhs: Any, rhs: Any) -> Any:
     return lhs
 
 
-@op("_zeros_like", display="zeros_like", samples=[case(f(3, 4)), case(i(2))], **_FLAT)
+@op(
+    "_zeros_like",
+    display="zeros_like",
+    samples=[case(f(3, 4)), case(i(2))],
+    **_FLAT,
+    written=("renamed", "zeros_like"),
+)
 def zeros_like(x: Any) -> Any:
     """Zeros in the shape and dtype of an array."""
     return jnp.zeros_like(x)
@@ -85,6 +99,7 @@ def zeros_like(x: Any) -> Any:
     samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")],
     lengths={"shape": int},
     **_FLAT,
+    written=("renamed", "_npi_zeros"),
 )
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
     """Zeros of a shape."""
@@ -104,6 +119,7 @@ def reshape_back(base: Any, new: Any) -> Any:
     numbers=("scalar",),
     samples=[case(f(3, 4), scalar=2.5), case(i(3), scalar=7)],
     **_OWN,
+    written="filled",
 )
 def fill(x: Any, *, scalar: Any) -> Any:
     """One number in the shape and dtype of an array."""
@@ -132,7 +148,13 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
-@op("_write", display="write", samples=[case(f(3, 4), f(1, 4)), case(i(3, 4), f(4))], **_OWN)
+@op(
+    "_write",
+    display="write",
+    samples=[case(f(3, 4), f(1, 4)), case(i(3, 4), f(4))],
+    **_OWN,
+    written="laid",
+)
 def write(x: Any, value: Any) -> Any:
     """A value broadcast to the shape of an array, in its dtype."""
     return fit(value, x.shape, x.dtype)
@@ -191,6 +213,8 @@ _KEYS = [
     ],
     lengths={"key": Run},
     **_OWN,
+    written="basic_index",
+    unknown="stays",
 )
 def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """The part of an array at a basic index."""
@@ -284,6 +308,7 @@ _ROWS = (Given([2, 0, 2], "int64"), Given([1, 3, 1], "int64"))
         case(f(3, 4), key=(((2, -1), (0, 1)), 1)),
     ],
     **_OWN,
+    written="advanced_index",
 )
 def advanced_index(x: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
     """The elements of an array that a key with index arrays names."""

@@ -242,6 +242,8 @@ def kron(a: Any, b: Any) -> Any:
     ref=np.tensordot,
     aliases=("_npi_tensordot_int_axes",),
     amp="low",
+    written="tensordot",
+    read={"_npi_tensordot": "tensordot", "_npi_tensordot_int_axes": ("renamed", {})},
 )
 def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     """The sum over pairs of axes."""
@@ -533,6 +535,7 @@ _row(
     ref=np.linalg.inv,
     doc="Inverses of matrices.",
     internal="_linalg_inverse",
+    written=("renamed", "_npi_inv"),
     amp="full",
 )
 _row(
@@ -542,6 +545,7 @@ _row(
     ref=np.linalg.det,
     doc="Determinants.",
     internal="_linalg_det",
+    written=("renamed", "_npi_det"),
     amp="full",
 )
 _row(
@@ -552,6 +556,7 @@ _row(
     tupled=True,
     doc="Sign and logarithm of determinants.",
     internal="_linalg_slogdet",
+    written=("renamed", "_npi_slogdet"),
     amp="full",
 )
 _row(

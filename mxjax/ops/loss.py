@@ -349,7 +349,7 @@ def _ctc_forward() -> Any:
         ),
     ],
     amp="full",
-    loops=True,
+    loops=True, typed=(0,)
 )  # fmt: skip
 def ctc_loss(
     data: Any,

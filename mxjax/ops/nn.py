@@ -51,6 +51,7 @@ def _dense_shapes(
     amp="low",
     shapes=_dense_shapes,
     restates={"num_hidden": (1, 0)},
+    required=("num_hidden",),
 )
 def fully_connected(
     x: Any,
@@ -160,6 +161,7 @@ _CONV = [
     amp="low",
     shapes=_convolution_shapes,
     loops=True,
+    required=("kernel", "num_filter"),
 )
 def convolution(
     data: Any,
@@ -231,6 +233,7 @@ def convolution(
     amp="low",
     shapes=partial(_convolution_shapes, transposed=True),
     loops=True,
+    required=("kernel", "num_filter"),
 )
 def deconvolution(
     data: Any,
@@ -488,6 +491,11 @@ _BN = [
     outputs=_with_statistics,
     shapes=_of_channels(*_STATISTICS),
     numbers=("eps", "momentum"),
+    results=("output", "mean", "var"),
+    typed=(0,),
+    statistics=True,
+    initial={"running_mean": '["zero", {}]', "running_var": '["one", {}]'},
+    nd_initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
 )
 def batch_norm(
     x: Any,
@@ -558,6 +566,10 @@ def batch_norm(
     outputs=_with_statistics,
     shapes=_of_channels(*_MOVING),
     numbers=("eps", "momentum"),
+    results=("output", "mean", "var"),
+    typed=(0,),
+    statistics=True,
+    initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
 )
 def batch_norm_with_relu(
     data: Any,
@@ -595,6 +607,10 @@ def batch_norm_with_relu(
     outputs=_with_statistics,
     shapes=_of_channels(*_MOVING, axis=1),
     numbers=("eps", "momentum"),
+    results=("output", "mean", "var"),
+    typed=(0,),
+    statistics=True,
+    initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
 )
 def sync_batch_norm(
     data: Any,
@@ -658,6 +674,7 @@ def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, 
     outputs=_with_statistics,
     shapes=_of_channels("gamma", "beta"),
     numbers=("eps",),
+    results=("output", "mean", "std"),
 )
 def layer_norm(
     data: Any,
@@ -689,6 +706,7 @@ def layer_norm(
     outputs=_with_statistics,
     shapes=_of_groups,
     numbers=("eps",),
+    results=("output", "mean", "std"),
 )
 def group_norm(
     data: Any,
@@ -760,6 +778,7 @@ def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -
     samples=[case(f(2, 5, 3, 3), nsize=3)],
     amp="full",
     numbers=("alpha", "beta", "knorm"),
+    required=("nsize",),
 )
 def lrn(
     data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.0, nsize: int = 5
@@ -826,6 +845,8 @@ def dropout(
     samples=[case(i(2, 3, high=5), f(5, 4), input_dim=5, output_dim=4)],
     shapes=lambda shape, **attrs: {"weight": (attrs["input_dim"], attrs["output_dim"])},
     restates={"input_dim": (1, 0), "output_dim": (1, 1)},
+    required=("input_dim", "output_dim"),
+    typed=(1,),
 )
 def embedding(
     data: Any,
@@ -868,6 +889,7 @@ def batch_flatten(data: Any) -> Any:
     shapes=lambda shape, *, scale, sample_type, **attrs: (
         {1: (shape[1], 1, *[2 * scale - scale % 2] * 2)} if sample_type == "bilinear" else {}
     ),
+    required=("sample_type",),
 )
 def up_sampling(
     *data: Any,

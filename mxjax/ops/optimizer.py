@@ -20,7 +20,7 @@ _POS = f(3, 4, low=0.1)
 _VARYING = ("lr", "wd", "rescale_grad", "t")
 
 
-def _row(name: str, states: int, *numbers: str, once: dict[str, str] | None = None) -> Any:
+def _row(name: str, states: int, *numbers: str, **columns: Any) -> Any:
     """A row with a weight, a gradient and states, which follow them and are updated."""
     positive = name in ("adam", "rmsprop", "ftrl", "ftml")
     spread = [f(3, 4, low=-0.2, high=0.2), f(3, 4, low=1.0), _W]
@@ -42,8 +42,8 @@ def _row(name: str, states: int, *numbers: str, once: dict[str, str] | None = No
         numbers=(*numbers, "clip_grad" if name == "ftml" else "clip_gradient"),
         samples=samples,
         smooth=False,
-        once=once or {},
         doc=f"One step of {name}: the new weight; the states change in place.",
+        **columns,
     )
 
 
@@ -181,7 +181,7 @@ def ftrl_update(
     return jnp.where(jnp.abs(z) > lamda1, new, 0).astype(weight.dtype), z, n
 
 
-@_row("ftml", 3, "beta1", "beta2", "epsilon")
+@_row("ftml", 3, "beta1", "beta2", "epsilon", required=("t",))
 def ftml_update(
     weight: Any, grad: Any, d: Any, v: Any, z: Any, *, lr: float, beta1: float = 0.6, beta2: float = 0.999,
     epsilon: float = 1e-8, t: int = 1, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0,
@@ -226,6 +226,7 @@ def signum_update(
     smooth=False,
     numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
     nd_order="weight grad mean var beta1 beta2 epsilon t bias_correction wd rescale_grad clip_gradient",
+    required=("wd",),
 )
 def lamb_update_phase1(
     weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,

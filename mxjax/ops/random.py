@@ -114,6 +114,7 @@ _SHAPE = [case(size=(3, 2)), case(0.0, 1.0, size=4), case(f(3), 2.0)]
     display="_npi_uniform",
     keyed=True,
     numbers=("low", "high"),
+    written="drawn",
 )
 def uniform(
     key: Any, low: Any = 0.0, high: Any = 1.0, *, size: Any = None, dtype: Any = None
@@ -128,6 +129,7 @@ def uniform(
     samples=_SHAPE,
     display="_npi_normal",
     keyed=True,
+    written="drawn",
     **_LOCATED,
 )
 def normal(
@@ -155,6 +157,7 @@ for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic"
         keyed=True,
         wide="float64",
         doc=f"The {_name} distribution.",
+        written="drawn",
         **_LOCATED,
     )(_row(_family))
 
@@ -188,6 +191,7 @@ def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
     keyed=True,
     numbers=("scale",),
     check=_checks(scale=_not_negative),
+    written="drawn",
 )
 def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The exponential distribution with mean ``scale``."""
@@ -201,6 +205,7 @@ def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = No
     keyed=True,
     numbers=("scale",),
     check=_checks(scale=_not_negative),
+    written="drawn",
 )
 def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Rayleigh distribution."""
@@ -215,6 +220,7 @@ def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None)
     keyed=True,
     numbers=("a",),
     check=_checks(a=_positive),
+    written="drawn",
 )
 def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Weibull distribution with shape ``a``."""
@@ -229,6 +235,7 @@ def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     keyed=True,
     numbers=("a",),
     check=_checks(a=_positive),
+    written="drawn",
 )
 def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Pareto (Lomax) distribution with shape ``a``."""
@@ -245,6 +252,7 @@ def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     internal="_npi_powerd",
     numbers=("a",),
     check=_checks(a=_positive),
+    written="drawn",
 )
 def power(key: Any, a: Any, *, size: Any = None) -> Any:
     """The power distribution with exponent ``a`` - 1."""
@@ -271,6 +279,7 @@ def _gamma(key: Any, shape: Any, scale: Any, size: Any, dtype: Any) -> Any:
     smooth=False,
     numbers=("shape", "scale"),
     check=_checks(shape=_positive, scale=_positive),
+    written="drawn",
 )
 def gamma(key: Any, shape: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The gamma distribution."""

@@ -337,6 +337,7 @@ op(
     outputs=lambda attrs, n: 2 if attrs["returned"] else 1,
     amp="full",
     order="a axis weights returned out",
+    written="average",
 )
 def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = False) -> Any:
     """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights.

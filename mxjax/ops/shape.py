@@ -125,6 +125,7 @@ def _check_order(order: str) -> None:
     ref=lambda a, newshape: np.reshape(a, newshape),
     internal="_npx_reshape",
     lengths={"newshape": int},
+    unknown="same size",
 )
 def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     """The elements in C order in another shape; one -1 stands for what remains."""
@@ -143,6 +144,7 @@ def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     ],
     internal="_npx_reshape",
     lengths={"newshape": int},
+    unknown="same size",
 )
 def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
     """Reshape with codes: -1 infers, -2 copies a length, -3 drops a 1, -4 copies the rest, -5 merges two,
@@ -160,6 +162,7 @@ def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C
         case(f(6, 2), shape=(-4, 2, -1, -2)),
     ],
     lengths={"shape": int},
+    unknown="same size",
 )
 def reshape_nd(
     data: Any,
@@ -186,6 +189,7 @@ def reshape_nd(
         case(f(6, 4), f(2, 3, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2),
     ],
     methods="nd np",
+    typed=(0,),
 )
 def reshape_like(
     lhs: Any,
@@ -202,7 +206,7 @@ def reshape_like(
     return lhs.reshape(lhs.shape[: a[0]] + rhs.shape[c[0] : c[1]] + lhs.shape[a[1] :])
 
 
-@op(np="ravel", samples=[case(f(2, 3))], ref=np.ravel, internal="_npx_reshape")
+@op(np="ravel", samples=[case(f(2, 3))], ref=np.ravel, internal="_npx_reshape", written="ravel")
 def ravel(x: Any, *, order: str = "C") -> Any:
     """The elements in one row."""
     _check_order(order)
@@ -288,6 +292,8 @@ def transpose(a: Any, *, axes: Any = None) -> Any:
     ref=np.swapaxes,
     internal="SwapAxis",
     methods="np",
+    written=("renamed", "SwapAxis", {"axis1": "dim1", "axis2": "dim2"}),
+    read={"_npi_swapaxes": ("renamed", {"dim1": "axis1", "dim2": "axis2"})},
 )
 def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
@@ -368,13 +374,25 @@ def flip_nd(data: Any, *, axis: Any) -> Any:
     return jnp.flip(data, axis)
 
 
-@op(np="flipud", samples=[case(f(3, 2))], ref=np.flipud, internal="_npi_flip")
+@op(
+    np="flipud",
+    samples=[case(f(3, 2))],
+    ref=np.flipud,
+    internal="_npi_flip",
+    written=("flipped", 0),
+)
 def flipud(m: Any) -> Any:
     """Axis 0 reversed."""
     return m[::-1]
 
 
-@op(np="fliplr", samples=[case(f(3, 2))], ref=np.fliplr, internal="_npi_flip")
+@op(
+    np="fliplr",
+    samples=[case(f(3, 2))],
+    ref=np.fliplr,
+    internal="_npi_flip",
+    written=("flipped", 1),
+)
 def fliplr(m: Any) -> Any:
     """Axis 1 reversed."""
     return m[:, ::-1]
@@ -443,6 +461,7 @@ def broadcast_to_nd(data: Any, *, shape: Any) -> Any:
     nd="broadcast_like",
     samples=[case(f(3, 1), f(3, 4)), case(f(3, 1), f(2, 4), lhs_axes=(1,), rhs_axes=(1,))],
     methods="nd np",
+    typed=(0,),
 )
 def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = None) -> Any:
     """lhs repeated to the shape of rhs, or along some of its axes."""
@@ -501,6 +520,7 @@ def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     internal="_npi_repeats",
     nd_aliases=("_npi_repeat", "_np_repeat"),
     methods="nd np",
+    read={"_np_repeat": ("renamed", {})},
 )
 def repeat(a: Any, *, repeats: Any, axis: int | None = None) -> Any:
     """Each element repeated along an axis (flat if none is given)."""
@@ -548,7 +568,15 @@ def concatenate_arrays(arrays: Sequence[Any], axis: int | None) -> Any:
 _JOIN = [case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=-1)]
 
 
-@op(np=("concatenate", "concat"), display="concat", samples=_JOIN, internal="Concat", amp="widest")
+@op(
+    np=("concatenate", "concat"),
+    display="concat",
+    samples=_JOIN,
+    internal="Concat",
+    amp="widest",
+    written=("joined", "axis"),
+    read={"_npi_concatenate": ("renamed", {"dim": "axis"})},
+)
 def concatenate(*seq: Any, axis: int | None = 0) -> Any:
     """Arrays joined along an axis they have; flat with ``axis=None``."""
     return concatenate_arrays(seq, axis)
@@ -617,6 +645,7 @@ def column_stack(*tup: Any) -> Any:
     ref=np.append,
     internal="Concat",
     amp="widest",
+    written=("joined", "axis"),
 )
 def append(arr: Any, values: Any, *, axis: int | None = None) -> Any:
     """``values`` after ``arr`` (both flat if no axis is given)."""
@@ -661,7 +690,15 @@ def _parts(attrs: dict[str, Any], n: int) -> int:
 _SPLIT = [case(f(4, 6), indices_or_sections=2), case(f(4, 6), indices_or_sections=(1, 3), axis=-1)]
 
 
-@op(np="split", samples=_SPLIT, internal="_split_v2", outputs=_parts, listed=True, methods="np")
+@op(
+    np="split",
+    samples=_SPLIT,
+    internal="_split_v2",
+    outputs=_parts,
+    listed=True,
+    methods="np",
+    written="split",
+)
 def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Equal parts, or parts between the given places."""
     return _split(ary, indices_or_sections, axis)
@@ -673,6 +710,8 @@ def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     internal="_split_v2",
     outputs=_parts,
     listed=True,
+    written=("split", 0, "_npi_array_split"),
+    read={"_npi_array_split": "split"},
 )
 def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Nearly equal parts, or parts between the given places."""
@@ -684,6 +723,8 @@ def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)],
     outputs=_parts,
     listed=True,
+    written=("split", 1, "_npi_hsplit"),
+    read={"_npi_hsplit": "split"},
 )
 def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 1 (of vectors: axis 0)."""
@@ -696,6 +737,7 @@ def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     internal="_split_v2",
     outputs=_parts,
     listed=True,
+    written="split",
 )
 def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 0."""
@@ -710,6 +752,7 @@ def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     internal="_split_v2",
     outputs=_parts,
     listed=True,
+    written=("split", 2),
 )
 def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 2."""
@@ -737,7 +780,15 @@ def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: b
     return parts[0] if num_outputs == 1 else tuple(parts)
 
 
-@op(nd="split_v2", samples=_SPLIT, internal="_split_v2", outputs=_parts, methods="nd np")
+@op(
+    nd="split_v2",
+    samples=_SPLIT,
+    internal="_split_v2",
+    outputs=_parts,
+    methods="nd np",
+    written="split",
+    read={"_split_v2": "split", "_npi_split": "split"},
+)
 def split_v2(
     ary: Any, *, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
 ) -> Any:
@@ -868,13 +919,25 @@ def pad_nd(
     methods="nd np",
     wholes=False,
     **_FLAT,
+    unknown="apart",
+    typed=(),
+    dtype="int64",
 )
 def shape_array(data: Any) -> Any:
     """The shape as an int64 vector."""
     return jnp.asarray(np.asarray(data.shape, "int64"))
 
 
-@op(nd="size_array", samples=[case(f(2, 3))], methods="nd np", wholes=False, **_FLAT)
+@op(
+    nd="size_array",
+    samples=[case(f(2, 3))],
+    methods="nd np",
+    wholes=False,
+    **_FLAT,
+    unknown="apart",
+    typed=(),
+    dtype="int64",
+)
 def size_array(data: Any) -> Any:
     """The number of elements as an int64 vector of length 1."""
     return jnp.asarray(np.asarray([data.size], "int64"))

@@ -50,7 +50,7 @@ def in_order(x: Any, axis: int, descending: bool) -> Any:
 _SORT = [case(f(3, 4)), case(f(3, 4), axis=0), case(f(3, 4), axis=None), case(i(3, 4), axis=1)]
 
 
-@op(np="sort", samples=_SORT, ref=np.sort, internal="sort", methods="np")
+@op(np="sort", samples=_SORT, ref=np.sort, internal="sort", methods="np", written="sort")
 def sort(
     a: Any,
     *,
@@ -64,7 +64,16 @@ def sort(
     return jnp.sort(*_flat(a, axis), stable=stable, descending=descending)
 
 
-@op(np="argsort", samples=_SORT, internal="argsort", amp="full", methods="np", **_FLAT)
+@op(
+    np="argsort",
+    samples=_SORT,
+    internal="argsort",
+    amp="full",
+    methods="np",
+    **_FLAT,
+    written="argsort",
+    dtype="attribute",
+)
 def argsort(
     a: Any,
     *,
@@ -91,6 +100,7 @@ def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
     amp="full",
     methods="nd",
     **_FLAT,
+    dtype="attribute",
 )
 def argsort_nd(
     data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32"
@@ -172,6 +182,7 @@ _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "bo
     amp="full",
     outputs=lambda attrs, n: 2 if attrs["ret_typ"] == "both" else 1,
     methods="nd np",
+    dtype="attribute",
 )
 def topk(
     data: Any,

@@ -18,7 +18,19 @@ from jax import lax
 
 from .. import errors
 from ..core import Call, Row, enter, rng
-from .columns import CONVENTION, Inference, Names, Precision, Tests, grouped, index, modern, settle
+from .columns import (
+    CONVENTION,
+    Files,
+    Form,
+    Inference,
+    Names,
+    Precision,
+    Tests,
+    grouped,
+    index,
+    modern,
+    settle,
+)
 from .numbers import Each, cast_like_c, fitted, kind
 from .samples import case, f
 
@@ -50,7 +62,7 @@ class Op(Row):
     is computed so at once (`array/at_once.py`).
 
     What others ask a row, none of it when a call is made, stands in groups of columns (`columns.py`): ``names``,
-    ``inference``, ``precision`` and ``tests``.
+    ``inference``, ``precision``, ``tests`` and ``files``.
     """
 
     __slots__ = (
@@ -65,6 +77,7 @@ class Op(Row):
         "doc",
         "draws",
         "fast",
+        "files",
         "host",
         "inference",
         "keyed",
@@ -187,6 +200,7 @@ class Op(Row):
         self.precision: Precision
         self.tests: Tests
         self.names: Names
+        self.files: Files
         for group, made in grouped(name, {"fronts": fronts, **columns}).items():
             setattr(self, group, made)
         settle(self)
@@ -369,6 +383,8 @@ FRONT_ENDS: dict[str, dict[str, Op]] = {}
 # By class of arrays (nd, np) and name, the rows that are methods of it.
 METHODS: dict[str, dict[str, Op]] = {"nd": {}, "np": {}}
 _BY_INTERNAL: dict[str, Op] = {}
+#: Registry names of files that mean a row in other words: the row, and the form in which it is read.
+READ: dict[str, tuple[Op, Form]] = {}
 
 
 def register(op: Op) -> Op:
@@ -379,6 +395,11 @@ def register(op: Op) -> Op:
                 raise errors.MXNetValueError(
                     f"{name} of {cls} arrays is both operator {METHODS[cls][name].name!r} and {op.name!r}"
                 )
+    for registry in op.files.read:
+        if registry in READ:
+            raise errors.MXNetValueError(
+                f"{registry} of files is both operator {READ[registry][0].name!r} and {op.name!r}"
+            )
     enter(op)
     TABLE[op.name] = op
     for front, names in op.names.fronts.items():
@@ -391,6 +412,7 @@ def register(op: Op) -> Op:
             there[name] = op
     for cls, names in op.names.methods.items():
         METHODS[cls].update(dict.fromkeys(names, op))
+    READ.update({registry: (op, form) for registry, form in op.files.read.items()})
     _BY_INTERNAL.clear()
     return op
 
@@ -498,8 +520,8 @@ def _divided(row: dict[str, Any], both: bool) -> tuple[dict[str, Any], dict[str,
         mine, nds = ({c: n for c, n in methods.items() if c == cls} for cls in ("np", "nd"))
     else:
         mine, nds = (cls if cls in methods.split() else None for cls in ("np", "nd"))
-    nd_own = {**own, "internal": CONVENTION, "aliases": (), "nd_order": others.pop("order", "")}
-    nd_own.pop("order", None)
+    nd_own = {**own, "internal": CONVENTION, "aliases": (), "read": {}}
+    nd_own.update(order="", nd_order=others.pop("order", ""))
     return {**own, "methods": mine}, {**nd_own, "methods": nds, **others}
 
 

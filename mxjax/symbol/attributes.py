@@ -19,13 +19,6 @@ IDLE = frozenset({
     "cudnn_algo_verbose", "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter", "cudnn_algo_fwd_prec",
     "cudnn_algo_bwd_prec", "cudnn_tensor_core_only", "lstm_state_clip_nan", "weighted", "key", "__profiler_scope__",
 })  # fmt: skip
-#: Attributes that have a default here and none in MXNet.
-REQUIRED = {
-    "Activation": ("act_type",), "Convolution": ("kernel", "num_filter"), "Deconvolution": ("kernel", "num_filter"),
-    "Embedding": ("input_dim", "output_dim"), "FullyConnected": ("num_hidden",), "LRN": ("nsize",),
-    "SpatialTransformer": ("transform_type", "sampler_type"), "UpSampling": ("sample_type",),
-    "ftml_update": ("t",), "lamb_update_phase1": ("wd",),
-}  # fmt: skip
 
 
 def stored(key: str) -> str:

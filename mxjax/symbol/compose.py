@@ -26,12 +26,6 @@ _NUMBERS = (bool, int, float)
 _version = settings.snapshot("compat.version")
 # What the function takes beside the row's own parameters.
 _OWN = ("name", "attr", "out")
-#: Initial values of states and slopes that no initializer of the user's should choose.
-_INIT = {
-    "moving_mean": '["zero", {}]', "running_mean": '["zero", {}]',
-    "moving_var": '["one", {}]', "running_var": '["one", {}]',
-}  # fmt: skip
-_SLOPE = '["Constant", {"value": 0.25}]'
 
 
 def active(op: Op, params: Mapping[str, Any], given: Sequence[str]) -> list[str]:
@@ -69,7 +63,7 @@ def required(op: Op, params: Mapping[str, Any]) -> None:
     """An error where an attribute that has no default is missing."""
     missing = [
         p for p in op.attr_params
-        if p not in params and (p not in op.attr_defaults or p in attributes.REQUIRED.get(op.names.internal or "", ()))
+        if p not in params and (p not in op.attr_defaults or p in op.files.required)
     ]  # fmt: skip
     if missing:
         raise errors.MXNetError(
@@ -169,9 +163,8 @@ def _missing(
     made = variable(
         f"{title}_{name}", {**{k: attributes.text(v) for k, v in params.items()}, **users}
     )
-    init = _INIT.get(name) if op.aux else _SLOPE if op.display == "LeakyReLU" else None
-    if init is not None:
-        made.attrs.setdefault("__init__", init)
+    if name in op.files.initial:  # which no initializer of the user's should choose
+        made.attrs.setdefault("__init__", op.files.initial[name])
     return made
 
 

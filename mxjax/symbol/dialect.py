@@ -5,49 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..ops.columns import Form
 from ..ops.keys import ARRAY, Slice
-from ..ops.table import by_internal
+from ..ops.table import READ, Op, by_internal
 from ..ops.texts import value_of
 from . import attributes
 from .node import Entry, Node, copied, walk
 
-#: Row -> (MXNet's operator, what it calls the row's attributes).
-RENAMED: dict[str, tuple[str, dict[str, str]]] = {
-    "concatenate": ("Concat", {"axis": "dim"}),
-    "swapaxes": ("SwapAxis", {"axis1": "dim1", "axis2": "dim2"}),
-    "full@nd": ("_full", {"val": "value"}),
-    "_cast": ("Cast", {}),
-    "_copy": ("_copy", {}),
-    "_zeros_like": ("zeros_like", {}),
-    "_zeros": ("_npi_zeros", {}),
-    "linalg_inv": ("_npi_inv", {}),
-    "linalg_det": ("_npi_det", {}),
-    "linalg_slogdet": ("_npi_slogdet", {}),
-    "positive": ("_npi_copy", {}),
-}  # fmt: skip
-#: MXNet's operator -> (row, what the row calls its attributes), of those that files have.
-_BACK = {
-    "_full": ("full@nd", {"value": "val"}),
-    "_npi_concatenate": ("concatenate", {"dim": "axis"}),
-    "_npi_swapaxes": ("swapaxes", {"dim1": "axis1", "dim2": "axis2"}),
-    "_np_repeat": ("repeat", {}),
-}
-#: Rows that compute what the other row of their registry name computes, with the same attributes.
-EQUAL: frozenset[str] = frozenset()
-_NAMES_OF_SPLIT = ("_npi_hsplit", "_split_v2", "_npi_split", "_npi_array_split")
+#: The functions that a row's column ``written`` names, by name: a node to its results in MXNet's words, None where the
+#: row's own are MXNet's.
+WRITERS: dict[str, Callable[..., list[Entry] | None]] = {}
+#: The functions that ``read`` names: a row, and a file's attributes, to the row's.
+READERS: dict[str, Callable[..., dict[str, str]]] = {}
+
+
+def writes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let rows name a function in their column ``written``."""
+    WRITERS[function.__name__.strip("_")] = function
+    return function
+
+
+def reads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let rows name a function in their column ``read``."""
+    READERS[function.__name__.removesuffix("_read").strip("_")] = function
+    return function
+
+
+def _applied(functions: Mapping[str, Callable[..., Any]], form: Form, *given: Any) -> Any:
+    """What a row's form makes of these."""
+    name, *more = (form,) if isinstance(form, str) else form
+    return functions[name](*given, *more)
 
 
 def without_casts(entries: Sequence[Entry]) -> list[Entry]:
     """The same results without the casts that automatic mixed precision put in."""
-    if not any(
-        n.op is not None and n.op.display in ("amp_cast", "amp_multicast") for n in walk(entries)
-    ):
+    if not any(n.op is not None and n.op.files.left_out for n in walk(entries)):
         return list(entries)
     made = copied(entries)
     skipped: dict[Entry, Entry] = {}
     for node in walk(made):
         node.inputs = [skipped.get(e, e) for e in node.inputs]
-        if node.op is not None and node.op.display in ("amp_cast", "amp_multicast"):
+        if node.op is not None and node.op.files.left_out:
             skipped.update({(node, k): e for k, e in enumerate(node.inputs)})
     return [skipped.get(e, e) for e in made]
 
@@ -58,7 +56,7 @@ def without_casts(entries: Sequence[Entry]) -> list[Entry]:
 def for_file(entries: Sequence[Entry]) -> list[Entry]:
     """The same results by operators that MXNet has, as far as there are such."""
     nodes = walk(entries)
-    if not any(n.op is not None and (n.op.name in _WRITTEN or n.op.name in RENAMED) for n in nodes):
+    if not any(n.op is not None and n.op.files.written is not None for n in nodes):
         return list(entries)
     made: dict[Node, list[Entry]] = {}
     for node in nodes:
@@ -71,19 +69,8 @@ def for_file(entries: Sequence[Entry]) -> list[Entry]:
 
 def _said(node: Node) -> list[Entry] | None:
     """A node's results in MXNet's words; None where the row's own are MXNet's."""
-    op = node.op
-    assert op is not None
-    if op.name in RENAMED:
-        registry, renames = RENAMED[op.name]
-        params = {**op.attr_defaults, **node.params} if op.name == "concatenate" else node.params
-        if op.name == "concatenate" and params.get("axis") is None:
-            return None
-        attrs = {renames.get(k, k): v for k, v in params.items() if v is not None and k != "order"}
-        if op.name == "full@nd":
-            attrs.setdefault("dtype", "float32")
-        return _one(node, registry, attrs)
-    write = _WRITTEN.get(op.name)
-    return None if write is None else write(node)
+    form = None if node.op is None else node.op.files.written
+    return None if form is None else _applied(WRITERS, form, node)
 
 
 def _node(
@@ -111,136 +98,65 @@ def _one(node: Node, registry: str, attrs: Mapping[str, Any]) -> list[Entry]:
     return [(made, k) for k in range(node.count())]
 
 
-def _full(node: Node) -> list[Entry] | None:
-    value = node.params["fill_value"]
-    dtype = node.params.get("dtype") or (
-        "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
-    )
-    shape = node.params["shape"]
-    shape = (shape,) if isinstance(shape, int) else shape
-    return _one(node, "_full", {"shape": shape, "dtype": dtype, "value": float(value)})
+@writes
+def renamed(
+    node: Node,
+    registry: str,
+    attributes: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> list[Entry] | None:
+    """Another operator, which calls some of the row's attributes otherwise, or has other defaults."""
+    given = {(attributes or {}).get(k, k): v for k, v in node.params.items()}
+    attrs = {k: v for k, v in given.items() if v is not None and k != "order"}
+    return _one(node, registry, {**(defaults or {}), **attrs})
 
 
-def _clip(node: Node) -> list[Entry] | None:
-    low, high = (node.params.get(k) for k in ("a_min", "a_max"))
-    return _one(
-        node,
-        "clip",
-        {
-            "a_min": float("-inf") if low is None else low,
-            "a_max": float("inf") if high is None else high,
-        },
-    )
-
-
-def _like(node: Node) -> list[Entry] | None:
+@writes
+def joined(node: Node, axis: str) -> list[Entry] | None:
+    """`Concat`, which has no form for arrays that are joined as vectors."""
     assert node.op is not None
-    number = 0.0 if node.op.name == "zeros_like" else 1.0
+    given = {**node.op.attr_defaults, **node.params}
+    return None if given[axis] is None else _one(node, "Concat", {"dim": given[axis]})
+
+
+@writes
+def like(node: Node, number: float) -> list[Entry] | None:
     dtype = node.params.get("dtype")
-    return _one(
-        node,
-        "_npi_full_like",
-        {"fill_value": number, **({} if dtype is None else {"dtype": dtype})},
-    )
+    attrs = {} if dtype is None else {"dtype": dtype}
+    return _one(node, "_npi_full_like", {"fill_value": number, **attrs})
 
 
-def _identity(node: Node) -> list[Entry] | None:
-    dtype = node.params.get("dtype") or "float32"
-    return _one(
-        node, "_npi_eye", {"N": node.params["n"], "M": node.params["n"], "k": 0, "dtype": dtype}
-    )
+@writes
+def flipped(node: Node, axis: int) -> list[Entry] | None:
+    return _one(node, "_npi_flip", {"axis": (axis,)})
 
 
-def _flipped(node: Node) -> list[Entry] | None:
-    assert node.op is not None
-    return _one(node, "_npi_flip", {"axis": (0 if node.op.name == "flipud" else 1,)})
-
-
-def _append(node: Node) -> list[Entry] | None:
-    axis = node.params.get("axis")
-    return (
-        None if axis is None else _one(node, "Concat", {"dim": axis, "num_args": len(node.inputs)})
-    )
-
-
-def _average(node: Node) -> list[Entry] | None:
-    return _one(node, "_npi_average", {**node.params, "weighted": len(node.inputs) > 1})
-
-
-def _ravel(node: Node) -> list[Entry] | None:
-    return _one(node, "_npx_reshape", {"newshape": (-1,)})
-
-
-def _argsort(node: Node) -> list[Entry] | None:
-    params = node.params
-    attrs = {
-        "axis": params.get("axis", -1),
-        "is_ascend": not params.get("descending", False),
-        "dtype": "int64",
-    }
-    return _one(node, "argsort", attrs)
-
-
-def _sort(node: Node) -> list[Entry] | None:
-    params = node.params
-    return _one(
-        node,
-        "sort",
-        {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False)},
-    )
-
-
-_SPLIT_AXES = {"vsplit": 0, "dsplit": 2}
-
-
-def _split(node: Node) -> list[Entry] | None:
-    assert node.op is not None
+@writes
+def split(node: Node, axis: int = 0, registry: str = "_split_v2") -> list[Entry] | None:
+    """Equal parts, or parts that begin at places; MXNet's default axis is another."""
     places = node.params["indices_or_sections"]
     attrs = {k: v for k, v in node.params.items() if k in ("axis", "squeeze_axis")}
-    attrs.setdefault("axis", _SPLIT_AXES.get(node.op.name, 0))  # MXNet's default is another
     if isinstance(places, int):
-        return _one(node, "_split_v2", {"indices": (), "sections": places, **attrs})
-    return _one(node, "_split_v2", {"indices": (0, *places), "sections": 0, **attrs})
+        said: dict[str, Any] = {"indices": (), "sections": places}
+    else:
+        said = {"indices": (0, *places), "sections": 0}
+    return _one(node, registry, {"axis": axis, **said, **attrs})
 
 
-def _hsplit(node: Node) -> list[Entry] | None:
-    places = node.params["indices_or_sections"]
-    said = (
-        {"indices": (), "sections": places}
-        if isinstance(places, int)
-        else {"indices": (0, *places), "sections": 0}
-    )
-    return _one(node, "_npi_hsplit", {**said, "axis": 1})
+@writes
+def filled(node: Node) -> list[Entry] | None:
+    return _one(node, "_npi_full_like", {"fill_value": float(node.params["scalar"])})
 
 
-def _array_split(node: Node) -> list[Entry] | None:
-    places = node.params["indices_or_sections"]
-    attrs = {"axis": node.params.get("axis", 0)}
-    if isinstance(places, int):
-        return _one(node, "_npi_array_split", {"indices": (), "sections": places, **attrs})
-    return _one(node, "_npi_array_split", {"indices": (0, *places), "sections": 0, **attrs})
+@writes
+def laid(node: Node) -> list[Entry] | None:
+    """An array written over another one."""
+    made = _node(node, "broadcast_like", {}, node.inputs[::-1], "_like")
+    return [(made, 0)]
 
 
-def _tensordot(node: Node) -> list[Entry] | None:
-    axes = node.params.get("axes", 2)
-    if isinstance(axes, int):
-        return _one(node, "_npi_tensordot_int_axes", {"axes": axes})
-    a, b = ((x,) if isinstance(x, int) else x for x in axes)
-    return _one(node, "_npi_tensordot", {"a_axes_summed": a, "b_axes_summed": b})
-
-
-def _where(node: Node) -> list[Entry] | None:
-    x, y = (node.constants.get(k) for k in ("x", "y"))
-    if not node.constants:
-        return None
-    if x is not None and y is not None:
-        return _one(node, "_npi_where_scalar2", {"x": float(x), "y": float(y)})
-    if y is None:
-        return _one(node, "_npi_where_lscalar", {"scalar": float(x)})  # type: ignore[arg-type]
-    return _one(node, "_npi_where_rscalar", {"scalar": float(y)})
-
-
-def _drawn(node: Node) -> list[Entry] | None:
+@writes
+def drawn(node: Node) -> list[Entry] | None:
     """A random operator's numbers as attributes of the same names."""
     op = node.op
     assert op is not None
@@ -259,7 +175,92 @@ def _drawn(node: Node) -> list[Entry] | None:
     )
 
 
-def _index(node: Node) -> list[Entry] | None:
+@writes
+def full(node: Node) -> list[Entry] | None:
+    value = node.params["fill_value"]
+    dtype = node.params.get("dtype") or (
+        "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+    )
+    shape = node.params["shape"]
+    shape = (shape,) if isinstance(shape, int) else shape
+    return _one(node, "_full", {"shape": shape, "dtype": dtype, "value": float(value)})
+
+
+@writes
+def clip(node: Node) -> list[Entry] | None:
+    low, high = (node.params.get(k) for k in ("a_min", "a_max"))
+    return _one(
+        node,
+        "clip",
+        {
+            "a_min": float("-inf") if low is None else low,
+            "a_max": float("inf") if high is None else high,
+        },
+    )
+
+
+@writes
+def identity(node: Node) -> list[Entry] | None:
+    dtype = node.params.get("dtype") or "float32"
+    return _one(
+        node, "_npi_eye", {"N": node.params["n"], "M": node.params["n"], "k": 0, "dtype": dtype}
+    )
+
+
+@writes
+def average(node: Node) -> list[Entry] | None:
+    return _one(node, "_npi_average", {**node.params, "weighted": len(node.inputs) > 1})
+
+
+@writes
+def ravel(node: Node) -> list[Entry] | None:
+    return _one(node, "_npx_reshape", {"newshape": (-1,)})
+
+
+@writes
+def argsort(node: Node) -> list[Entry] | None:
+    params = node.params
+    attrs = {
+        "axis": params.get("axis", -1),
+        "is_ascend": not params.get("descending", False),
+        "dtype": "int64",
+    }
+    return _one(node, "argsort", attrs)
+
+
+@writes
+def sort(node: Node) -> list[Entry] | None:
+    params = node.params
+    return _one(
+        node,
+        "sort",
+        {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False)},
+    )
+
+
+@writes
+def tensordot(node: Node) -> list[Entry] | None:
+    axes = node.params.get("axes", 2)
+    if isinstance(axes, int):
+        return _one(node, "_npi_tensordot_int_axes", {"axes": axes})
+    a, b = ((x,) if isinstance(x, int) else x for x in axes)
+    return _one(node, "_npi_tensordot", {"a_axes_summed": a, "b_axes_summed": b})
+
+
+@writes
+def where(node: Node) -> list[Entry] | None:
+    x, y = (node.constants.get(k) for k in ("x", "y"))
+    if not node.constants:
+        return None
+    if x is not None and y is not None:
+        return _one(node, "_npi_where_scalar2", {"x": float(x), "y": float(y)})
+    if y is None:
+        return _one(node, "_npi_where_lscalar", {"scalar": float(x)})  # type: ignore[arg-type]
+    return _one(node, "_npi_where_rscalar", {"scalar": float(y)})
+
+
+@writes
+def basic_index(node: Node) -> list[Entry] | None:
     """A basic index as a slice, with axes taken away and put in."""
     key = node.params["key"]
     if (
@@ -307,7 +308,8 @@ def _index(node: Node) -> list[Entry] | None:
     return [at if at is not node.inputs[0] else (_node(node, "_copy", {}, [at], "_same"), 0)]
 
 
-def _taken(node: Node) -> list[Entry] | None:
+@writes
+def advanced_index(node: Node) -> list[Entry] | None:
     """An index with one array as `take`, with several at the front as `gather_nd`."""
     key = tuple(k for k in node.params["key"] if k is not Ellipsis)
     whole = Slice(None, None, None)
@@ -328,105 +330,30 @@ def _taken(node: Node) -> list[Entry] | None:
     return [(_node(node, "gather_nd", {}, [node.inputs[0], (indices, 0)], "_gathered"), 0)]
 
 
-def _filled(node: Node) -> list[Entry] | None:
-    return _one(node, "_npi_full_like", {"fill_value": float(node.params["scalar"])})
-
-
-def _written(node: Node) -> list[Entry] | None:
-    made = _node(node, "broadcast_like", {}, node.inputs[::-1], "_like")
-    return [(made, 0)]
-
-
-_WRITTEN: dict[str, Callable[[Node], list[Entry] | None]] = {
-    "full": _full,
-    "append": _append,
-    "average": _average,
-    "clip": _clip,
-    "clip@nd": _clip,
-    "dsplit": _split,
-    "fliplr": _flipped,
-    "flipud": _flipped,
-    "hsplit": _hsplit,
-    "identity": _identity,
-    "ones_like": _like,
-    "ravel": _ravel,
-    "vsplit": _split,
-    "zeros_like": _like,
-    "argsort": _argsort,
-    "sort": _sort,
-    "split": _split,
-    "array_split": _array_split,
-    "split_v2": _split,
-    "tensordot": _tensordot,
-    "where": _where,
-    "_basic_index": _index,
-    "_advanced_index": _taken,
-    "_fill": _filled,
-    "_write": _written,
-    **dict.fromkeys(
-        (
-            "uniform", "normal", "gumbel", "logistic", "laplace", "exponential", "rayleigh", "weibull", "pareto",
-            "random_power", "random_gamma",
-        ),
-        _drawn,
-    ),
-}  # fmt: skip
-
-
 # ------------------------------------------------------------------------------------------- from a file
 
 
 def open_begin_states(entries: Sequence[Entry]) -> None:
     """Let a recurrent network's begin states have as many samples as the data, whatever they were exported with."""
     for node in walk(entries):
-        if node.op is None or node.op.display != "RNN":
-            continue
-        for name, (made, _) in zip(node.names, node.inputs, strict=True):
+        follows = {} if node.op is None else node.op.inference.follows
+        for name, (made, _) in zip(node.names, node.inputs, strict=True) if follows else ():
             shape = made.params.get("shape")
             if (
-                name in ("state", "state_cell")
+                name in follows
                 and made.op is not None
                 and not made.inputs
                 and isinstance(shape, tuple)
             ):
                 if len(shape) == 3:
-                    made.open = (1,)
+                    made.open = (follows[name],)
 
 
 def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] | None:
     """The row and its attributes for an operator of a file that has other ones; None where both are the same."""
-    if registry in _BACK:
-        row, renames = _BACK[registry]
-        return row, {renames.get(k, k): v for k, v in attrs.items()}
-    if registry in _NAMES_OF_SPLIT:
-        rest = {k: v for k, v in attrs.items() if k not in ("indices", "sections")}
-        row = {"_npi_array_split": "array_split", "_npi_hsplit": "hsplit"}.get(registry, "split_v2")
-        if row == "hsplit":
-            rest = {k: v for k, v in rest.items() if k not in ("axis", "squeeze_axis")}
-        sections = value_of(attrs.get("sections", "0"))
-        places = value_of(attrs.get("indices", "()"))
-        if isinstance(sections, int) and sections > 0:
-            return row, {**rest, "indices_or_sections": str(sections)}
-        places = places if isinstance(places, tuple) else (places,)
-        return row, {**rest, "indices_or_sections": attributes.text(tuple(places[1:]))}
-    if registry == "_npi_tensordot":
-        summed = [value_of(attrs.get(f"{k}_axes_summed", "()")) for k in "ab"]
-        rest = {k: v for k, v in attrs.items() if not k.endswith("_axes_summed")}
-        return "tensordot", {
-            **rest,
-            "axes": attributes.text(tuple(x if isinstance(x, tuple) else (x,) for x in summed)),
-        }
-    if registry == "_npi_tensordot_int_axes":
-        return "tensordot", dict(attrs)
-    if registry in ("_npi_where_lscalar", "_npi_where_rscalar", "_npi_where_scalar2"):
-        rest = {k: v for k, v in attrs.items() if k not in ("scalar", "x", "y")}
-        given = {"_npi_where_lscalar": {"x": "scalar"}, "_npi_where_rscalar": {"y": "scalar"}}.get(
-            registry, {"x": "x", "y": "y"}
-        )
-        return "where", {
-            **rest,
-            **{f"__constant_{k}__": attrs.get(v, "0") for k, v in given.items()},
-        }
+    if registry in READ:
+        row, form = READ[registry]
+        return row.name, _applied(READERS, form, row, attrs)
     op = by_internal(registry)
     if op is not None and op.keyed and registry.startswith("_npi_") and op.array_params:
         numbers = {k: v for k, v in attrs.items() if k in op.array_params and v not in ("None", "")}
@@ -436,3 +363,35 @@ def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] 
         if any(k in op.array_params for k in attrs):
             return op.name, {k: v for k, v in attrs.items() if k not in op.array_params}
     return None
+
+
+@reads
+def renamed_read(row: Op, attrs: Mapping[str, str], renames: Mapping[str, str]) -> dict[str, str]:
+    return {renames.get(k, k): v for k, v in attrs.items()}
+
+
+@reads
+def split_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    dropped = {"indices", "sections", *({"axis", "squeeze_axis"} - {*row.attr_params})}
+    rest = {k: v for k, v in attrs.items() if k not in dropped}
+    sections = value_of(attrs.get("sections", "0"))
+    places = value_of(attrs.get("indices", "()"))
+    if isinstance(sections, int) and sections > 0:
+        return {**rest, "indices_or_sections": str(sections)}
+    places = places if isinstance(places, tuple) else (places,)
+    return {**rest, "indices_or_sections": attributes.text(tuple(places[1:]))}
+
+
+@reads
+def tensordot_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    summed = [value_of(attrs.get(f"{k}_axes_summed", "()")) for k in "ab"]
+    rest = {k: v for k, v in attrs.items() if not k.endswith("_axes_summed")}
+    axes = tuple(x if isinstance(x, tuple) else (x,) for x in summed)
+    return {**rest, "axes": attributes.text(axes)}
+
+
+@reads
+def where_read(row: Op, attrs: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Numbers for one of the arrays, or both."""
+    rest = {k: v for k, v in attrs.items() if k not in ("scalar", "x", "y")}
+    return {**rest, **{f"__constant_{k}__": attrs.get(v, "0") for k, v in given.items()}}

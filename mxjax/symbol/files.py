@@ -81,7 +81,7 @@ def _same(op: Op, other: Op | None) -> bool:
         or op.variadic != other.variadic
     ):
         return False
-    return op is other or _stem(op) == _stem(other) or op.name in dialect.EQUAL
+    return op is other or _stem(op) == _stem(other)
 
 
 def _stem(op: Op) -> str:
@@ -105,7 +105,7 @@ def _params(node: Node) -> dict[str, str]:
     made = not (op.array_params or op.keyed or node.operator.startswith("_npi"))
     if made and "dtype" in op.attr_params:
         found.setdefault("dtype", "float32")  # which MXNet has no default for
-    for key in attributes.REQUIRED.get(node.operator, ()):
+    for key in op.files.required:
         if op.attr_defaults.get(key) is not None:
             found.setdefault(key, attributes.text(op.attr_defaults[key]))
     found.update({f"__constant_{k}__": attributes.text(v) for k, v in node.constants.items()})

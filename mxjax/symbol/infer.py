@@ -204,7 +204,7 @@ class Inference:
             return
         if all(known(s) for s in ins):
             made: Sequence[Partial] | None = self._shapes(node, ins, strict=True)
-        elif node.op is not None and node.op.display == "where" and not known(ins[0]):
+        elif node.op is not None and node.op.inference.unknown == "waits" and not known(ins[0]):
             return  # MXNet does not guess what a condition of unknown shape is broadcast to
         else:
             tried = [self._shapes(node, _filled(ins, [number] * 9)) for number in _TRIED[:2]]
@@ -217,7 +217,7 @@ class Inference:
             if (
                 made
                 and node.op is not None
-                and node.op.display in ("slice", "slice_axis")
+                and node.op.inference.unknown == "stays"
                 and ins[0]
                 and made[0]
             ):
@@ -283,7 +283,7 @@ class Inference:
             return
         for k, shape in enumerate(self._solved(node, ins, outs)):
             self._set(*node.inputs[k], shape)
-        if op.display in _KEEPS_SIZE and known(outs[0]):
+        if op.inference.unknown == "same size" and known(outs[0]):
             self._set(
                 *node.inputs[0],
                 self._of_size(node, self.found[node.inputs[0][0]][node.inputs[0][1]], outs[0]),
@@ -314,7 +314,7 @@ class Inference:
         for p in places:
             moved = self._lengths(node, ins, {**dict.fromkeys(places, _TRIED[0]), p: _TRIED[1]})
             (alone if moved is not None else tied).append(p)
-        if node.op is not None and node.op.name == "rnn_param_concat":
+        if node.op is not None and node.op.inference.unknown == "tied":
             alone, tied = [], places  # the first weights of both directions are of one width
         groups = [[p] for p in alone] + ([tied] if tied else [])
         solution: dict[tuple[int, int], int] = {}
@@ -395,9 +395,6 @@ def _like_each_other(op: Op) -> bool:
     )
 
 
-#: What results have as many elements as what comes in, though no length of theirs need follow one there.
-_KEEPS_SIZE = frozenset({"reshape", "Reshape"})
-_ELSE = frozenset({"shape_array", "size_array"})
 _SHAPELESS = frozenset({
     "scalar", "dtype", "act_type", "slope", "lower_bound", "upper_bound", "a_min", "a_max", "p", "mode", "axes",
     "cudnn_off", "grad_scale", "valid_thresh", "normalization", "alpha", "beta",
@@ -411,7 +408,7 @@ def _keeps_shape(op: Op) -> bool:
         len(needed) == 1
         and not op.variadic
         and _SHAPELESS.issuperset(op.attr_params)
-        and op.name not in _ELSE
+        and op.inference.unknown != "apart"
     )
 
 

@@ -106,7 +106,7 @@ class Node:
         if self.is_variable:
             return [self.name]
         n = self.count()
-        own = _RESULTS.get(self.operator, self.results)
+        own = self.results if self.op is None else self.op.files.results
         if n == 1 and not self.results:
             return [f"{self.name}_output"]
         return [f"{self.name}_{own[k] if k < len(own) else f'output{k}'}" for k in range(n)]
@@ -130,18 +130,6 @@ class Node:
             "gamma"
         }  # a fixed gamma stays an argument
         return tuple(k for k, name in enumerate(self.names) if name in updated)
-
-
-# What MXNet calls the results of operators that have several, where they are not counted.
-_STATISTICS = ("output", "mean", "var")
-_RESULTS = {
-    "RNN": ("output", "state_output", "statecell_output"),
-    "LayerNorm": ("output", "mean", "std"),
-    "GroupNorm": ("output", "mean", "std"),
-    "BatchNorm": _STATISTICS,
-    "_contrib_BatchNormWithReLU": _STATISTICS,
-    "_contrib_SyncBatchNorm": _STATISTICS,
-}
 
 
 def walk(entries: Iterable[Entry]) -> list[Node]:

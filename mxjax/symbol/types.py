@@ -11,17 +11,6 @@ from .. import errors
 from ..ops.texts import DTYPES, value_of
 from .node import Node, states_of, walk
 
-# Operators whose first array says nothing about the others' dtypes, and those whose results have one of their own.
-_FREE = frozenset({
-    "Embedding", "take", "batch_take", "gather_nd", "scatter_nd", "pick", "where", "one_hot", "SequenceMask",
-    "SequenceLast", "SequenceReverse", "slice_like", "reshape_like", "broadcast_like", "shape_array", "size_array",
-    "ROIPooling", "CTCLoss", "_contrib_ROIAlign",
-})  # fmt: skip
-#: Operators whose statistics stay float32 beside half precision.
-WIDE = frozenset(
-    {"BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm"}
-)  # statistics stay float32
-_FIXED = {"shape_array": "int64", "size_array": "int64"}
 _DTYPE = ("dtype", "out_dtype")
 
 
@@ -56,41 +45,34 @@ def _own(node: Node) -> Any:
     for key in _DTYPE:
         if isinstance(node.params.get(key), str):
             return node.params[key]
-    if node.operator in _FIXED:
-        return _FIXED[node.operator]
-    if not node.inputs or node.operator in ("argsort", "topk", "one_hot"):
+    said = node.op.inference.dtype
+    if said not in (None, "attribute"):
+        return said
+    if not node.inputs or said == "attribute":
         default = (node.op.attr_defaults or {}).get("dtype")
         return default if isinstance(default, str) else "float32"
     return None
 
 
 def _visit(node: Node, found: dict[Node, Any]) -> None:
+    assert node.op is not None
+    facts = node.op.inference
     ins = [n for n, _ in node.inputs]
-    if node.operator in _FREE:
-        # The array that the result is made of: the weight, the second of three, else the first.
-        k = {"Embedding": 1, "where": 1}.get(node.operator, 0)
-        tied = [ins[k], *([ins[2]] if node.operator == "where" else ())] if k < len(ins) else []
-        if node.operator == "Embedding" and found[ins[1]] is None:
-            found[ins[1]] = node.params.get("dtype") or found[node]
-    elif node.operator in WIDE:
+    if (
+        facts.typed == ()
+    ):  # a cast: the result's dtype is what it says, the arrays' follow from elsewhere
+        if found[node] is None:
+            found[node] = node.params.get("dtype")
+        return
+    tied = ins if facts.typed is None else [ins[k] for k in facts.typed if k < len(ins)]
+    if facts.statistics:
         for state in ins[1:]:
             if found[state] is None and found[ins[0]] is not None:
                 found[state] = (
                     "float32" if found[ins[0]] in ("float16", "bfloat16") else found[ins[0]]
                 )
-        tied = ins[:1]
-    else:
-        tied = ins
-    fixed = (
-        any(key in node.params for key in _DTYPE)
-        or node.operator in _FIXED
-        or node.operator == "one_hot"
-    )
+    fixed = facts.typed is None and any(key in node.params for key in _DTYPE)
     group = tied if fixed else [*tied, node]
-    if node.op is not None and node.op.display in ("cast", "Cast", "amp_cast", "one_hot"):
-        if found[node] is None:
-            found[node] = node.params.get("dtype")
-        return
     known = next((found[n] for n in group if found[n] is not None), None)
     if known is None:
         return

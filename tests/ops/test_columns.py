@@ -6,6 +6,7 @@ tests/record/operator_columns.py tells what MXNet was asked and how its answers 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mxjax as mx
@@ -293,3 +294,26 @@ def test_a_method_belongs_to_one_row():
     ):
         register(twice)
     assert METHODS["np"]["exp"] is TABLE["exp"] and "exp_again" not in TABLE
+
+
+def test_a_column_that_there_is_not_is_refused():
+    with pytest.raises(
+        errors.MXNetTypeError, match=r"has no column 'output'; did you mean 'outputs'"
+    ):
+        Op("halved", lambda x: x, {}, output=2)
+    with pytest.raises(errors.MXNetValueError, match=r"has unknown='lost'; it is one of"):
+        Op("halved", lambda x: x, {}, unknown="lost")
+
+
+def test_a_name_of_files_means_one_row():
+    with pytest.raises(
+        errors.MXNetValueError, match=r"_npi_hsplit of files is both operator 'hsplit'"
+    ):
+        register(Op("halved", lambda x: x, {}, read={"_npi_hsplit": "split"}))
+    assert "halved" not in TABLE
+
+
+def test_a_conditions_dtype_says_nothing_about_what_is_chosen():
+    c, x, y = (mx.sym.var(name).as_np_ndarray() for name in "cxy")
+    found, outs, _ = mx.sym.np.where(c, x, y).infer_type(c="bool", x="float16")
+    assert [np.dtype(t).name for t in (*found, *outs)] == ["bool", "float16", "float16", "float16"]
