@@ -149,7 +149,7 @@ def main(framework: str, folder: str, work: str) -> None:
     else:
         found |= loader(path, mx)
     if framework == "mxjax":
-        codec = importlib.import_module("mxjax.codec")
+        codec = importlib.import_module("mxjax.files.codec")
         decodes = "simplejpeg and " if codec.simplejpeg() is not None else ""
         found["codec"] = decodes + ("OpenCV" if codec.opencv() is not None else "Pillow")
     print(json.dumps(found))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mxjax.display.wording import told
 from mxjax.errors import no_name
-from mxjax.wording import told
 
 from . import nn
 from .block import Block
@@ -41,9 +41,10 @@ _LAZY = {
     )
 }
 _FROM = {
-    "FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",
-    "from_flax_variables": "interchange", "from_torch_state_dict": "interchange", "to_flax_variables": "interchange",
-    "to_torch_state_dict": "interchange", "load_checkpoint": "resuming", "save_checkpoint": "resuming",
+    "FlaxBlock": "interop.flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",
+    "from_flax_variables": "interop.interchange", "from_torch_state_dict": "interop.interchange",
+    "to_flax_variables": "interop.interchange", "to_torch_state_dict": "interop.interchange",
+    "load_checkpoint": "files.resuming", "save_checkpoint": "files.resuming",
 }  # fmt: skip
 
 __all__ = [

@@ -16,10 +16,10 @@ from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import local
 
-from .foreign import OF_ARRAYS, OURS, admitted, check_array
+from .bases.mirroring import MirroredBlock
+from .bases.naming import _block_scope as _block_scope
+from .interop.foreign import OF_ARRAYS, OURS, admitted, check_array
 from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, run_on_symbols
-from .mirroring import MirroredBlock
-from .naming import _block_scope as _block_scope
 from .parameter import Layout, Parameter
 from .utils import HookHandle
 
@@ -383,7 +383,7 @@ class Block(Named, MirroredBlock):
 
         For a network that is made again in the same way; `HybridBlock.export` writes one that needs no code.
         """
-        from .saving import save_model
+        from .files.saving import save_model
 
         save_model(self, prefix)
 
@@ -394,7 +394,7 @@ class Block(Named, MirroredBlock):
           ValueError: it is that of another network.
           FormatError: the file is no structure of blocks.
         """
-        from .saving import load_model
+        from .files.saving import load_model
 
         load_model(self, prefix)
 

@@ -18,9 +18,9 @@ from mxjax.modes import array_class
 from mxjax.scopes import scope, undone
 
 from .block import Block
-from .foreign import at_home, home
-from .hybrid import flatten
+from .graphs.cached_graph import flatten
 from .hybrid_block import HybridBlock
+from .interop.foreign import at_home, home
 from .parameter import Parameter
 
 __all__ = ["call", "merge", "split"]

@@ -13,10 +13,11 @@ from mxjax.core import apart, is_recording, local, mirroring, varying
 from mxjax.library import check_backend
 from mxjax.modes import generation
 
+from .bases.state import HybridState
 from .block import _TAKE_ANY, Block
-from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
-from .buckets import Buckets, CallsPython
-from .hybrid import (
+from .graphs.breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
+from .graphs.buckets import Buckets, CallsPython
+from .graphs.cached_graph import (
     AsksForNumber,
     CachedGraph,
     NoArrays,
@@ -26,6 +27,7 @@ from .hybrid import (
     parts_of,
     unflatten,
 )
+from .graphs.shapes import gated, serve_new_shape, tell_of_shapes
 from .legacy import (
     first_array,
     follow_assigned,
@@ -36,8 +38,6 @@ from .legacy import (
     writes_hybrid_forward,
 )
 from .parameter import DeferredInitializationError, Layout
-from .shapes import gated, serve_new_shape, tell_of_shapes
-from .state import HybridState
 
 __all__ = ["HybridBlock"]
 
@@ -291,13 +291,13 @@ class HybridBlock(HybridState, Block):
         >>> net(mx.np.ones((8, 3))).shape
         (8, 2)
         """
-        from .ahead import compile_ahead
+        from .graphs.ahead import compile_ahead
 
         compile_ahead(self, inputs, dtype, train)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._op_hook is not None and not kwargs:
-            from .op_hooks import run_heard
+            from .graphs.op_hooks import run_heard
 
             return run_heard(self, args, *self._op_hook)
         if args and args[0] is None and not any(a is not None for a in args):
@@ -465,7 +465,7 @@ class HybridBlock(HybridState, Block):
         Raises:
           RuntimeError: the block was not hybridized and called, or runs something that is no operator.
         """
-        from .exporting import export
+        from .files.exporting import export
 
         return export(self, path, epoch, remove_amp_cast, format)
 

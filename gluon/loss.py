@@ -8,10 +8,10 @@ from typing import Any
 
 from mxjax import nd, np, npx
 from mxjax.base import numeric_types
+from mxjax.display.wording import worded
 from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
-from mxjax.wording import worded
 
 from .layer import Layer
 from .legacy.symbols import is_symbol

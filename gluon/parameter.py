@@ -20,9 +20,9 @@ from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, generation, is_np_shape
 from mxjax.scopes import all_or_nothing
 
-from .pickling import CopiedParameter
-from .sparse_data import SparseData, in_storage
-from .state import ParameterState
+from .bases.pickling import CopiedParameter
+from .bases.sparse_data import SparseData, in_storage
+from .bases.state import ParameterState
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 __all__ += ["ParameterDict", "tensor_types"]  # noqa: F822  (found when they are asked for)

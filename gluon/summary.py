@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from mxjax import displays, errors
+from mxjax import errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import SCALARS, Dynamic, compiler, end_note, note_calls
+from mxjax.display import notebooks
 
 if TYPE_CHECKING:
     from .block import Block
@@ -181,6 +182,6 @@ def parameters_html(parameters: Iterable[tuple[str, Any]]) -> str:
         else ""
     )
     return (
-        displays.table(("parameter", "shape", "dtype", "numbers", "gradient", "on"), rows, left=1)
+        notebooks.table(("parameter", "shape", "dtype", "numbers", "gradient", "on"), rows, left=1)
         + below
     )

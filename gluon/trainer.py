@@ -10,13 +10,13 @@ import numpy as np
 
 from mxjax import optimizer as opt
 from mxjax import settings
-from mxjax.atomic import read_whole, write_whole
 from mxjax.core import flush_thread, local, span
 from mxjax.core.hooks import tell_step
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
+from mxjax.files.atomic import read_whole, write_whole
 
+from .bases.pickling import CopiedTrainer
 from .parameter import Parameter
-from .pickling import CopiedTrainer
 
 __all__ = ["StaleGradientError", "Trainer"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from mxjax.errors import MXNetAssertionError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 
-from .downloading import check_sha1, download, replace_file
+from ..files.downloading import check_sha1, download, replace_file
 
 __all__ = [
     "split_data",

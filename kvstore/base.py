@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from mxjax import errors
-from mxjax.shown import Shown
+from mxjax.display.reprs import Shown
 
 # Where the other stores are; each is imported when it is asked for.
 _SYNC = "dist", "DistKVStore"

@@ -22,9 +22,9 @@ import numpy as np
 
 from mxjax import core, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.atomic import read_whole, write_whole
 from mxjax.core import Value
 from mxjax.errors import MXNetError, MXNetNotImplementedError
+from mxjax.files.atomic import read_whole, write_whole
 from mxjax.launch.keeper import TEXT
 from mxjax.optimizer import Optax, saving
 from mxjax.optimizer.optimizer import flatten

@@ -19,8 +19,8 @@ import numpy as np
 
 from mxjax import core, errors, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.atomic import read_whole, write_whole
 from mxjax.core import Value
+from mxjax.files.atomic import read_whole, write_whole
 from mxjax.launch import cluster, group
 from mxjax.optimizer import Updater
 

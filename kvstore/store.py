@@ -9,8 +9,8 @@ from typing import Any
 
 from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
-from mxjax.atomic import read_whole, write_whole
 from mxjax.core import Value
+from mxjax.files.atomic import read_whole, write_whole
 from mxjax.optimizer import Optimizer
 
 from ._collective import ADD, Devices, moved

@@ -13,8 +13,12 @@ with paused():
     from . import settings as config
 
     # isort: split
-    from . import _modules, autograd, device, engine, errors, nd, np, npx, random, type_texts
+    from .compat import modules as _modules
+
+    # isort: split
+    from . import autograd, device, engine, errors, nd, np, npx, random
     from . import nd as ndarray
+    from .display import type_texts
 
 from ._version import __version__
 from .device import (

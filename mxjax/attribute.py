@@ -10,7 +10,7 @@ from typing import Any
 
 from mxjax import core, errors
 
-from .shown import Shown
+from .display.reprs import Shown
 
 __all__ = ["AttrScope", "current"]
 

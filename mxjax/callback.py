@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .shown import Shown
+from .display.reprs import Shown
 
 __all__ = [
     "LogValidationMetricsCallback",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
-from ._modules import real
+from .compat.modules import real
 
 E = TypeVar("E", bound=type[BaseException])
 
@@ -196,7 +196,7 @@ def keyword_meant(name: str, names: Iterable[str]) -> str:
     >>> keyword_meant("dim", ["data", "axis"])
     '; it is called axis'
     """
-    from .elsewhere import KEYWORDS
+    from .display.elsewhere import KEYWORDS
 
     names = list(names)
     ours = next((k for k in KEYWORDS.get(name, ()) if k in names), None)
@@ -252,7 +252,7 @@ class NoSuchAttribute(MXNetAttributeError):
         return MXNetAttributeError, (str(self),)
 
     def __str__(self) -> str:
-        from . import elsewhere
+        from .display import elsewhere
 
         name, known = str(self.name), getattr(elsewhere, self._kind)
         if name in known:
@@ -288,7 +288,7 @@ def _in_snake_case(name: str) -> str:
 
 
 def _meant(module: str, name: str) -> str:
-    from . import elsewhere
+    from .display import elsewhere
 
     owner = sys.modules[module]
     known = elsewhere.NAMES.get(module, {}).get(name)

@@ -15,9 +15,9 @@ from .array.ndarray import head_gradient
 from .array.sparse import taped_value, wrap
 from .core import Leaf, Places, Value, gradients, record1
 from .device import Device, current_device
+from .display.reprs import Shown
 from .modes import generation
 from .scopes import scope
-from .shown import Shown
 from .symbol import infer, types
 from .symbol.cached import CachedOp
 from .symbol.node import Node, walk

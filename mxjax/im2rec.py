@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
-from . import atomic, codec, recordio
+from . import recordio
 from .errors import FormatError, MXNetError, MXNetValueError
+from .files import atomic, codec
 from .image import imresize
 
 __all__ = [

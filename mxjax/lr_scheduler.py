@@ -12,8 +12,8 @@ import math
 
 from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetValueError
 
+from .display.reprs import Shown
 from .errors import explain_names as _explain_names
-from .shown import Shown
 
 __all__ = [
     "LRScheduler",

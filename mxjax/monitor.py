@@ -10,8 +10,8 @@ from typing import Any
 
 from . import nd
 from .array import NDArray
+from .display.reprs import Shown
 from .errors import MXNetTypeError
-from .shown import Shown
 
 __all__ = ["Monitor"]
 

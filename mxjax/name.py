@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from types import TracebackType
 
-from .shown import Shown
+from .display.reprs import Shown
 
 __all__ = ["NameManager", "Prefix", "current"]
 

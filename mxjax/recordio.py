@@ -19,8 +19,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from . import codec
-from .atomic import write_whole
+from .display.reprs import Shown
+from .display.wording import told
 from .errors import (
     FormatError,
     MXNetAssertionError,
@@ -30,8 +30,8 @@ from .errors import (
     MXNetTypeError,
     MXNetValueError,
 )
-from .shown import Shown
-from .wording import told
+from .files import codec
+from .files.atomic import write_whole
 
 __all__ = [
     "IRHeader",

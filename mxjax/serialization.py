@@ -2,7 +2,7 @@
 
 What a file holds is told from its first bytes, not from its name. Every length is checked against
 the bytes that are there before anything is allocated, so a damaged or hostile file is an error and
-nothing else; nothing in a file is ever executed. `mxjax/atomic.py` writes the files.
+nothing else; nothing in a file is ever executed. `mxjax/files/atomic.py` writes the files.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .array.indexing import shapes_of_1x
 from .array.ndarray import NDArray
 from .array.sparse import BaseSparseNDArray
 from .array.sparse.host import HostSparse, members
-from .atomic import read_whole, write_whole
 from .core import default_device
+from .files.atomic import read_whole, write_whole
 
 __all__ = [
     *("from_raw_bytes", "load", "load_frombuffer", "load_parameters", "nd_load", "nd_save"),

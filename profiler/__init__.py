@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mxjax import core, settings
-from mxjax.atomic import write_whole
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetKeyError
 from mxjax.errors import explain_names as _explain_names
+from mxjax.files.atomic import write_whole
 
 from . import _configured
 from ._aggregate import SORT_KEYS

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mxjax.atomic import read_whole, write_whole
 from mxjax.errors import FormatError
+from mxjax.files.atomic import read_whole, write_whole
 
 from ._holdings import GROUPS
 from ._recorder import RAW, Mark, Span

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from mxjax import core
-from mxjax.atomic import write_whole
 from mxjax.core import holders
+from mxjax.files.atomic import write_whole
 
 from ._recorder import Recorder
 from ._recording import temporaries

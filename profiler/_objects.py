@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mxjax import core
+from mxjax.display.reprs import Shown
 from mxjax.errors import MXNetError, MXNetTypeError, MXNetValueError
-from mxjax.shown import Shown
 
 from ._recorder import Mark, Recorder, Span, this_thread
 from ._state import profiler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from mxjax import displays
+from mxjax.display import notebooks
 
 from . import _steps, _svg
 from ._aggregate import Aggregate
@@ -112,7 +112,7 @@ def _table(rows: Sequence[tuple[str, int, float]], most: int = 60) -> str:
 
 
 def _cells(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return f'<div class="scroll">{displays.table(heads, rows)}</div>'
+    return f'<div class="scroll">{notebooks.table(heads, rows)}</div>'
 
 
 class Shown:

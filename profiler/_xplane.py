@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mxjax.atomic import read_whole, write_whole
+from mxjax.files.atomic import read_whole, write_whole
 from mxjax.hlo import read, write
 
 from ._chrome import natural

@@ -19,11 +19,11 @@ HERE = Path(__file__).resolve().parent
 
 # Where numbers are what is tested; the others look at files, names, counts, processes.
 FOLDERS = (
-    "amp/test_amp.py array autograd core/test_cpu_code.py core/test_images.py core/test_numpy_linalg.py "
-    "core/test_numpy_primitives.py core/test_numpy_random.py core/test_varying.py effects/test_rolling.py "
-    "gluon/test_every_layer.py gluon/test_hybrid.py gluon/test_loss.py gluon/test_metric.py gluon/test_nn.py "
-    "gluon/test_probability.py gluon/test_rnn.py gluon/test_trainer.py image kvstore/test_own.py nd np npx ops "
-    "optimizer symbol test_initializer.py test_training_parts.py"
+    "amp/test_amp.py array autograd core/calls/test_varying.py core/compile/test_cpu_code.py "
+    "core/compile/test_images.py core/interpret effects/test_rolling.py "
+    "gluon/graphs/test_hybrid.py gluon/nn/test_every_layer.py gluon/nn/test_nn.py gluon/test_loss.py "
+    "gluon/test_metric.py gluon/test_probability.py gluon/test_rnn.py gluon/test_trainer.py image "
+    "kvstore/test_own.py nd np npx ops optimizer symbol test_initializer.py test_training_parts.py"
 ).split()
 
 # What is added to, or taken from, every program's options.

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax import codec, idx, memonger, recordio, safetensors
+from mxjax import memonger, recordio, safetensors
 from mxjax.amp.loss_scaler import LossScaler
 from mxjax.errors import (
     FormatError,
@@ -32,8 +32,9 @@ from mxjax.errors import (
     MXNetMemoryError,
     MXNetNotImplementedError,
 )
-from mxjax.gluon import resuming
+from mxjax.files import codec, idx
 from mxjax.gluon.data import _position, vision
+from mxjax.gluon.files import resuming
 from mxjax.image import iterator
 from mxjax.io import files
 from mxjax.memonger.trials import plan

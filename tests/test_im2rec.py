@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax import codec, im2rec, recordio
+from mxjax import im2rec, recordio
+from mxjax.files import codec
 
 from .record import im2rec as recorded
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mxjax.gluon import unpacking
+from mxjax.files import unpacking
 from mxjax.gluon.model_zoo import hub, hugging_face, vision
 
 ROOT = Path(__file__).parent.parent
@@ -56,8 +56,8 @@ def places(pattern):
             r"(cloud)?pickle\.(loads?|Unpickler)",
             {"gluon/data/_parcel.py", "gluon/data/_pools.py", "gluon/data/_worker.py", "gluon/data/older.py"},
         ),
-        (r"(urllib\.request\.)?(urlopen|urlretrieve|build_opener)", {"gluon/downloading.py"}),
-        (r"tarfile\.open|(gzip|bz2|lzma)\.open|tarfile\.TarFile", {"gluon/unpacking.py"}),
+        (r"(urllib\.request\.)?(urlopen|urlretrieve|build_opener)", {"mxjax/files/downloading.py"}),
+        (r"tarfile\.open|(gzip|bz2|lzma)\.open|tarfile\.TarFile", {"mxjax/files/unpacking.py"}),
         (r"(socket\.)?create_server", {"mxjax/launch/keeper.py", "mxjax/launch/coordinator.py"}),
         (r"(socket\.)?create_connection", {"mxjax/launch/wire.py"}),
         (r"socket\.socket|\w*server\.\w*HTTPServer|socketserver\.\w+", set()),
@@ -75,7 +75,7 @@ def test_no_shell_no_pickles_in_arrays_no_unchecked_certificates():
         if name in ("np.load", "numpy.load", "onp.load"):
             assert "allow_pickle" in said, (file, name)  # whatever NumPy's default is
         if name.endswith("_create_unverified_context"):
-            assert file == "gluon/downloading.py"
+            assert file == "mxjax/files/downloading.py"
 
 
 SCRIPT = """

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from mxjax import settings
-from mxjax.atomic import write_whole
 from mxjax.errors import MXNetError, MXNetTimeoutError, MXNetValueError
+from mxjax.files.atomic import write_whole
 
 from ._host import host_view, is_array, packed, to_array
 from ._parcel import scratch_root

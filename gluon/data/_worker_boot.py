@@ -18,10 +18,8 @@ from typing import Any
 
 PACKAGES = ("mxjax", "mxjax.gluon")
 LIGHT = (
-    "mxjax._jax_private", "mxjax._left_out", "mxjax._module_names",
-    "mxjax._modules", "mxjax._version", "mxjax.as_mxnet",
-    "mxjax.atomic", "mxjax.codec", "mxjax.displays", "mxjax.errors", "mxjax.recordio", "mxjax.settings", "mxjax.shown",
-    "mxjax.type_texts", "mxjax.wording", "mxjax.gluon.data",
+    "mxjax._jax_private", "mxjax._version", "mxjax.as_mxnet", "mxjax.compat", "mxjax.display", "mxjax.errors",
+    "mxjax.files", "mxjax.recordio", "mxjax.settings", "mxjax.gluon.data",
 )  # fmt: skip
 NOT_LIGHT = ("mxjax.gluon.data.vision.transforms",)
 
@@ -114,7 +112,7 @@ def _main() -> None:
         if name not in sys.modules:
             _close(name)
     importlib.import_module(
-        "mxjax._modules"
+        "mxjax.compat.modules"
     )  # has a finder that stands first: this one goes before it
     sys.meta_path.insert(0, _Opener)  # type: ignore[arg-type]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mxjax.display.reprs import Shown
 from mxjax.errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
@@ -14,7 +15,6 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.errors import explain_names as _explain_names
-from mxjax.shown import Shown
 
 from ._host import host_view, is_array, is_legacy, to_array, tree_to_arrays
 

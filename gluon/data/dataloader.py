@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mxjax.display.reprs import Shown
 from mxjax.errors import (
     MXNetAssertionError,
     MXNetError,
@@ -21,7 +22,6 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.settings import get as setting
-from mxjax.shown import Shown
 
 from ._host import is_array, map_tree, packed
 from ._pools import ProcessPool, ThreadPool

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mxjax import recordio
+from mxjax.display.reprs import Shown
 from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
-from mxjax.shown import Shown
 
 from ._host import HostArray, host_view, is_array, to_array, tree_to_arrays, tree_to_host
 from .sampler import FilterSampler, Sampler, SequentialSampler

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mxjax.display.reprs import Shown
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
-from mxjax.shown import Shown
 
 __all__ = [
     "Sampler",

@@ -1,8 +1,8 @@
 """Metrics of how well a network does: `mx.gluon.metric` (`mx.metric` in MXNet 1)."""
 
+from mxjax.display.wording import told as _told
+from mxjax.display.wording import worded as _worded
 from mxjax.errors import explain_names as _explain_names
-from mxjax.wording import told as _told
-from mxjax.wording import worded as _worded
 
 from .base import (
     Caffe,

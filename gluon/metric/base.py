@@ -14,6 +14,7 @@ from mxjax import registry
 from mxjax.array import NDArray
 from mxjax.autograd import pause
 from mxjax.core import Row, record
+from mxjax.display.reprs import Shown
 from mxjax.errors import (
     MXNetIndexError,
     MXNetNotImplementedError,
@@ -21,7 +22,6 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.modes import generation
-from mxjax.shown import Shown
 
 __all__ = [
     "Caffe",

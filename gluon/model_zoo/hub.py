@@ -6,9 +6,10 @@ import json
 import os
 from typing import Any
 
-from mxjax import atomic, errors
+from mxjax import errors
+from mxjax.files import atomic
 
-from ..downloading import fetch
+from ...files.downloading import fetch
 from . import hugging_face
 from .model_store import model_folder, weights
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from mxjax import errors
 
-from ..downloading import is_plain_name, place_within
+from ...files.downloading import is_plain_name, place_within
 
 __all__ = ["Address", "address"]
 

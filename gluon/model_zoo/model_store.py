@@ -10,8 +10,8 @@ from typing import Any
 
 from mxjax import base, errors, serialization, settings
 
-from ..downloading import check_sha1, fetch
-from ..unpacking import unpack
+from ...files.downloading import check_sha1, fetch
+from ...files.unpacking import unpack
 from . import hugging_face
 
 __all__ = ["get_model_file", "load_pretrained", "purge", "short_hash"]

@@ -14,8 +14,8 @@ import numpy as np
 
 from mxjax import errors
 
-from .. import interchange
 from ..block import Block
+from ..interop import interchange
 
 __all__ = ["from_torch_state_dict", "match_torch_state_dict"]
 

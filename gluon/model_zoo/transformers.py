@@ -10,8 +10,9 @@ import numpy as onp
 
 from mxjax import errors, np, npx
 
-from .. import interchange, nn
+from .. import nn
 from ..hybrid_block import HybridBlock
+from ..interop import interchange
 from ..layer import Layer
 from ..parameter import Parameter
 from .model_store import load_pretrained

@@ -11,11 +11,11 @@ import numpy as onp
 from mxjax import errors, nd, np, npx
 
 from ..block import Block
+from ..graphs.shapes import infer, shown_width
 from ..hybrid_block import HybridBlock
 from ..layer import Calls, Layer
 from ..legacy import operators_for, takes_operators
 from ..parameter import Parameter
-from ..shapes import infer, shown_width
 from .activations import activation_in
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, np, npx
+from mxjax.display.wording import worded
 from mxjax.modes import generation
-from mxjax.wording import worded
 
+from ..graphs.shapes import infer, parameter_shapes
 from ..hybrid_block import HybridBlock
 from ..layer import Layer
 from ..parameter import Parameter
-from ..shapes import infer, parameter_shapes
 from ._windows import Size, _tuple, check_layout, described
 from .activations import activation_in
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, nd, npx
-from mxjax.wording import worded
+from mxjax.display.wording import worded
 
+from ..graphs.shapes import shown_width
 from ..layer import Layer
 from ..parameter import Parameter
-from ..shapes import shown_width
 from ._windows import Size, _tuple, described
 from .activations import Activation
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, npx
+from mxjax.display.wording import worded
 from mxjax.modes import generation
-from mxjax.wording import worded
 
+from ..graphs.shapes import infer
 from ..layer import Layer
 from ..parameter import Parameter
-from ..shapes import infer
 
 
 class _Affine(Layer):

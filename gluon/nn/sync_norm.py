@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxjax import autograd, core, errors, nd
-from mxjax.wording import worded
+from mxjax.display.wording import worded
 
 from ..legacy.symbols import is_symbol
 from .norm import BatchNorm

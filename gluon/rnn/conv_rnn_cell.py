@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import errors, npx
-from mxjax.type_texts import Text
+from mxjax.display.type_texts import Text
 
 from ._gated import WeightedCell
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mxjax import errors
-from mxjax.displays import Tabled
+from mxjax.display.notebooks import Tabled
 
 from .fit import InfeasibleBudget, human, search
 from .plan import Plan, as_inputs, check, planned

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax import core, errors
-from mxjax.atomic import read_whole, write_whole
-from mxjax.displays import Tabled
+from mxjax.display.notebooks import Tabled
+from mxjax.files.atomic import read_whole, write_whole
 
 from ..arrangement.parts import ALL, MIRROR, Part
 from .fit import Found, human, search

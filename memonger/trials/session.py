@@ -134,7 +134,7 @@ class Session:
         with autograd.record():
             out = self.net(*self.inputs)
             if self.loss is None:
-                from mxjax.gluon.hybrid import flatten
+                from mxjax.gluon.graphs.cached_graph import flatten
 
                 leaves = flatten(out)[0]
                 loss = sum(((o * o).mean() for o in leaves[1:]), (leaves[0] * leaves[0]).mean())

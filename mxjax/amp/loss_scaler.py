@@ -12,9 +12,9 @@ from mxjax import core
 from mxjax import np as mnp
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
+from mxjax.display.reprs import Shown
 from mxjax.errors import MALFORMED, FormatError
 from mxjax.optimizer import Guard
-from mxjax.shown import Shown
 
 __all__ = ["LossScaler"]
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import displays, errors
+from .. import errors
 from ..core import default_device, placed
 from ..device import Device
+from ..display import notebooks
 from .handle import Handle
 
 #: The dtype that printing does not mention; ``npx.set_np(dtype=True)`` makes it float64.
@@ -108,12 +109,14 @@ class Protocol(Handle):
         dense = self.stype == "default"  # type: ignore[attr-defined]
         aval = self._value().aval if dense and traced_text(self) is None else None
         if aval is None or not (
-            displays.is_table(aval.shape) or displays.is_picture(aval.shape, aval.dtype)
+            notebooks.is_table(aval.shape) or notebooks.is_picture(aval.shape, aval.dtype)
         ):
             return None
         shape = "x".join(map(str, aval.shape))
         device = self.device  # type: ignore[attr-defined]
-        return displays.array(self._host(), f"{type(self).__name__} {shape} {aval.dtype} @{device}")
+        return notebooks.array(
+            self._host(), f"{type(self).__name__} {shape} {aval.dtype} @{device}"
+        )
 
     def __str__(self) -> str:
         tracer = traced_text(self, recorded=False)  # print(x) asks for numbers

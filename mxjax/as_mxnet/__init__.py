@@ -13,7 +13,8 @@ import os
 import sys
 from pathlib import Path
 
-from mxjax import _modules, settings
+from mxjax import settings
+from mxjax.compat import modules
 from mxjax.errors import MXNetImportError
 
 __all__ = ["install"]
@@ -37,8 +38,8 @@ def install(version: str | None = None) -> None:
             f"mxnet has been imported already, from {getattr(there, '__file__', there)}: import mxjax.as_mxnet before "
             "any `import mxnet`, or run the program as `python -m mxjax program.py`"
         )
-    _modules.install()  # in a loader's worker the package itself is still to be loaded
-    _modules.stand_in_for_mxnet()
+    modules.install()  # in a loader's worker the package itself is still to be loaded
+    modules.stand_in_for_mxnet()
     jax_says = logging.getLogger("jax")
     if jax_says.level == logging.NOTSET:
         # MXNet's programs turn the root logger to DEBUG to see how training goes: JAX would tell of each trace.

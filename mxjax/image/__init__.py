@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import io, nd, recordio
+from ..display.wording import told as _told
 from ..errors import explain_names as _explain_names
-from ..wording import told as _told
 from . import detection, image
 from . import detection as det
 from .detection import (

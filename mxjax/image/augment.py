@@ -15,8 +15,8 @@ import numpy as np
 
 from ..array import NDArray
 from ..array.at_once import converted
+from ..display.reprs import Shown
 from ..errors import MXNetAssertionError, MXNetNotImplementedError
-from ..shown import Shown
 from .functions import (
     as_array,
     center_crop,

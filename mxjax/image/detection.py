@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec
 from ..errors import (
     FormatError,
     MXNetAssertionError,
@@ -26,6 +25,7 @@ from ..errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from ..files import codec
 from .augment import (
     MEAN,
     STD,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec, nd
+from .. import nd
 from .. import np as mxnp
 from ..array import NDArray
 from ..array.at_once import fresh, pictures
@@ -26,6 +26,7 @@ from ..errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from ..files import codec
 from ..modes import is_np_array
 from ..ops.image import resized_on_host
 

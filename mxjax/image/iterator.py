@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec, recordio
+from .. import recordio
 from ..array import NDArray
 from ..errors import (
     FormatError,
@@ -19,6 +19,7 @@ from ..errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from ..files import codec
 from ..io import DataBatch, DataIter
 from ..io.position import as_position, in_range
 from .augment import Augmenter, CreateAugmenter

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from mxjax import registry
+from mxjax.display.reprs import Shown
 from mxjax.errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
     MXNetTypeError,
     MXNetValueError,
 )
-from mxjax.shown import Shown
 
 __all__ = ["InitDesc", "Initializer", "Load", "Mixed", "alias", "create", "register"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..display.wording import told as _told
 from ..errors import explain_names as _explain_names
-from ..wording import told as _told
 from . import io, utils
 from .files import CSVIter, LibSVMIter, MNISTIter
 from .io import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter

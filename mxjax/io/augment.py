@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec
 from ..errors import FormatError, optional_import
+from ..files import codec
 from ..ops.image import resized_on_host, scratch
 
 __all__ = ["AUGMENT", "Augmenter", "put", "resized"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..array.sparse.host import HostSparse
 from ..errors import FormatError, MXNetFileNotFoundError, MXNetValueError
-from ..idx import read_idx
+from ..files.idx import read_idx
 from .native import HostBatch, MXDataIter, Source, part, take
 
 __all__ = ["CSVIter", "LibSVMIter", "MNISTIter"]

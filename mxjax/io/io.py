@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import nd
 from ..array.classes import NDArray
+from ..display.reprs import Shown
 from ..errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
@@ -20,7 +21,6 @@ from ..errors import (
 )
 from ..modes import Modes, resumed, taken
 from ..nd import array, tile
-from ..shown import Shown
 from .position import as_position, in_range, permutation
 from .utils import _getdata_by_idx, _init_data, _is_sparse
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec, nd, recordio, serialization
+from .. import nd, recordio, serialization
 from ..errors import FormatError, MXNetValueError
+from ..files import codec
 from ..ops.image import scratch
 from .augment import AUGMENT, Augmenter, put, resized
 from .native import Buffers, HostBatch, MXDataIter, Source, part, take

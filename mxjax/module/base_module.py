@@ -13,6 +13,7 @@ import numpy as np
 from .. import nd
 from ..array import NDArray
 from ..base import _as_list
+from ..display.reprs import Shown
 from ..errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
@@ -24,7 +25,6 @@ from ..gluon import metric as metrics
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..model import BatchEndParam, marked_params, unmarked_params
-from ..shown import Shown
 from .steps import end_step, run_recorded
 
 __all__ = ["BaseModule"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from .. import nd
 from .. import optimizer as opt
-from ..atomic import read_whole, write_whole
 from ..core import apart, flush_thread
 from ..device import Device, current_device
 from ..errors import MXNetError
+from ..files.atomic import read_whole, write_whole
 from ..initializer import InitDesc
 from ..io import DataDesc
 from ..model import load_checkpoint

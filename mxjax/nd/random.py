@@ -7,11 +7,11 @@ from typing import Any
 from ..array.classes import NDArray
 from ..array.frontend import fill
 from ..array.invoke import call
+from ..display.wording import worded
 from ..errors import explain_names as _explain_names
 from ..ops.random import is_of_one
 from ..ops.table import TABLE
 from ..random import seed
-from ..wording import worded
 
 
 def _draw(

@@ -12,10 +12,10 @@ from ..array.frontend import function
 from ..array.invoke import call
 from ..array.sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 from ..array.sparse.creation import array, csr_matrix, empty, row_sparse_array, zeros
+from ..display.wording import told as _told
 from ..errors import MXNetError
 from ..errors import explain_names as _explain_names
 from ..ops.table import FRONT_ENDS, TABLE
-from ..wording import told as _told
 
 _told(BaseSparseNDArray)
 

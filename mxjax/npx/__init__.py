@@ -22,6 +22,7 @@ from ..device import (
     num_gpus,
     tpu,
 )
+from ..display.wording import told as _told
 from ..modes import generation as _generation
 from ..np.functions import where_nonzero as _where_nonzero
 from ..ops.table import TABLE as _TABLE
@@ -34,7 +35,6 @@ from ..util import (
     set_np,
     set_np_default_dtype,
 )
-from ..wording import told as _told
 from . import image, random
 from . import loops_in_python as _loops_in_python  # noqa: F401 -- rows of loops get what runs their Python
 from .control_flow import cond, foreach, while_loop

@@ -1,7 +1,7 @@
 """Optimizers with MXNet's update rules: `mx.optimizer`."""
 
+from ..display.wording import told as _told
 from ..errors import explain_names as _explain_names
-from ..wording import told as _told
 from . import mxnet1 as _mxnet1  # noqa: F401  # the other generation of rules
 from .adam import LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, Nadam
 from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp

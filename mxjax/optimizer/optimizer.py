@@ -25,10 +25,10 @@ from mxjax.core import (
 )
 from mxjax.core.compile.compiler import wide_types
 from mxjax.core.placement.ahead import Ahead
-from mxjax.elsewhere import called_here
+from mxjax.display.elsewhere import called_here
+from mxjax.display.reprs import Shown, arguments
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.modes import generation
-from mxjax.shown import Shown, arguments
 from mxjax.util import is_np_array
 
 from . import moving, rows, rules

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from mxjax.errors import MXNetValueError
 
-from ..wording import worded
+from ..display.wording import worded
 from .optimizer import Optimizer, register
 from .rules import States, norm, prepare
 

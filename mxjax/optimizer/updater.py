@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax.core import MeshDevice, apart, lay, memory, relaid
+from mxjax.display.reprs import Shown
 from mxjax.errors import FormatError, MXNetValueError
-from mxjax.shown import Shown
 
 from . import saving
 from .optax import Optax

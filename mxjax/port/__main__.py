@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .. import as_mxnet, settings
 from ..__main__ import run as run_program
-from ..atomic import write_whole
+from ..files.atomic import write_whole
 from . import check, give_back, report
 from .check import Found
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..displays import TextOfTable, table
+from ..display.notebooks import TextOfTable, table
 from .option import Applies, Fidelity, Option
 from .registry import Registry, backend_is_up
 

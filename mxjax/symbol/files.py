@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import atomic, errors, modes
+from .. import errors, modes
+from ..files import atomic
 from ..operator.custom_op import registry as registered
 from ..ops.table import TABLE, Op, by_internal
 from ..ops.texts import value_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..display.wording import worded
 from ..errors import MXNetValueError
 from ..errors import explain_names as _explain_names
 from ..modes import is_np_shape
 from ..ops.random import is_of_one
 from ..ops.table import TABLE
-from ..wording import worded
 from .compose import compose
 from .front import fill as _fill
 from .symbol import Symbol

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as _np
 
-from .. import attribute, displays, errors
+from .. import attribute, errors
 from ..base import NotImplementedForSymbol
+from ..display import notebooks
 from ..library import check_backend
 from ..ops.texts import DTYPES
 from . import attributes
@@ -90,7 +91,7 @@ class Symbol(Declared):
             )
             for node in self._nodes()
         ]
-        html = displays.table(("node", "operator", "takes", "attributes"), rows, left=4)
+        html = notebooks.table(("node", "operator", "takes", "attributes"), rows, left=4)
         return {"text/plain": repr(self), "text/html": html}
 
     def _nodes(self) -> list[Node]:
@@ -314,7 +315,7 @@ class Symbol(Declared):
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the symbol to a file that MXNet reads (`load`)."""
-        from ..atomic import write_whole
+        from ..files.atomic import write_whole
 
         written = self.tojson(remove_amp_cast).encode()
         write_whole(fname, lambda out: out.write(written))

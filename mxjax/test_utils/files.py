@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MXNetValueError
-from ..gluon.unpacking import unpack_all, unpack_one
+from ..files.unpacking import unpack_all, unpack_one
 from ..gluon.utils import download as fetch
 from .surroundings import download
 

@@ -51,8 +51,8 @@ def download(
     retries: int = 5,
 ) -> str:
     """Fetch a URL into a folder; gives the file's path. See `gluon.utils.download`."""
-    from ..gluon.downloading import download as fetch
-    from ..gluon.downloading import name_in
+    from ..files.downloading import download as fetch
+    from ..files.downloading import name_in
 
     path = fname or name_in(url)
     if dirname is not None:

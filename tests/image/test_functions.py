@@ -11,8 +11,8 @@ import scipy.ndimage
 from PIL import Image
 
 import mxjax as mx
-from mxjax import codec
 from mxjax.errors import FormatError, MXNetError
+from mxjax.files import codec
 from mxjax.ops.image import resized_on_host
 
 DATA = Path(__file__).parents[1] / "data" / "recordio"

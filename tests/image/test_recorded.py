@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax import codec
+from mxjax.files import codec
 from tests.record import augmenters
 
 FILE = np.load(Path(__file__).parents[1] / "data" / "augmenters.npz")

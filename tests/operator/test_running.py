@@ -470,7 +470,7 @@ def test_a_functions_backward_is_the_derivative_of_a_hybridized_block():
         factor[0] = k + 1.0
         assert gradient(net, x) == [-27 * (k + 1.0)] * 2
     assert Reversed.log == ["forward", "backward"] * 4
-    (found,) = gluon.breaks.breaks_of(net)
+    (found,) = gluon.graphs.breaks.breaks_of(net)
     assert found.asks == "autograd.Function"
 
 

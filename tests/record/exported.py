@@ -1,6 +1,6 @@
 """Runs a network that mxjax exported on real MXNet 2.0.0b1 and keeps the files beside what MXNet computed.
 
-python -c "from tests.gluon.exported import network; net, x = network(); net(x); net.export(PATH)"   # mxjax's
+python -c "from tests.gluon.files.exported import network; net, x = network(); net(x); net.export(PATH)"   # mxjax's
 python exported.py PATH     # MXNet's: writes ../data/formats/exported/
 """
 

@@ -276,7 +276,7 @@ def test_a_process_that_infers_records_nothing():
 
 @pytest.mark.observes
 def test_so_many_threads_run_blocks_at_a_time(monkeypatch):
-    from mxjax.gluon import shapes
+    from mxjax.gluon.graphs import shapes
 
     net = nn.Dense(2, in_units=3)
     net.initialize()

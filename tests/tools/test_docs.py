@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mxjax import elsewhere
+from mxjax.display import elsewhere
 from mxjax.ops.table import FRONT_ENDS
 from tools.docs import check, docstrings, facts, reference, sources
 from tools.docs.names import MODULES, MORE, public

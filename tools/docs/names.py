@@ -9,7 +9,7 @@ from typing import Any
 import mxjax as mx
 from mxjax.ops import help
 
-#: Modules whose names all have docstrings with parameters and results (tests/test_help.py).
+#: Modules whose names all have docstrings with parameters and results (tests/display/test_help.py).
 MODULES = """
     np np.random np.linalg npx npx.random nd nd.random nd.contrib nd.sparse sym sym.random sym.contrib
     gluon gluon.nn gluon.rnn gluon.loss gluon.data gluon.data.vision gluon.data.vision.transforms gluon.metric

@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
-from mxjax import elsewhere
+from mxjax.display import elsewhere
 
 from . import reference
 
@@ -143,7 +143,7 @@ def as_markdown(text: str) -> str:
 
 
 def elsewhere_tables() -> str:
-    """The names of PyTorch and JAX, and what stands for them here, from `mxjax/elsewhere.py`."""
+    """The names of PyTorch and JAX, and what stands for them here, from `mxjax/display/elsewhere.py`."""
     parts = []
     for title, table in (
         ("On a network", {f"net.{name}": words for name, words in elsewhere.BLOCKS.items() if not name.endswith("_")
@@ -162,7 +162,7 @@ def elsewhere_tables() -> str:
 
 
 #: Marks in hand-written pages, and what the build puts in their place.
-GENERATED = {"<!-- from mxjax/elsewhere.py -->": elsewhere_tables}
+GENERATED = {"<!-- from mxjax/display/elsewhere.py -->": elsewhere_tables}
 
 
 def page(source: str, copied: set[str]) -> str:

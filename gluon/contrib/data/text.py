@@ -10,9 +10,9 @@ import numpy as np
 from mxjax import settings
 from mxjax.errors import FormatError, MXNetError, MXNetFileNotFoundError, MXNetValueError
 
+from ....files.unpacking import unpack
 from ...data._host import host_view, to_array
 from ...data.dataset import Dataset, _read
-from ...unpacking import unpack
 from ...utils import _get_repo_file_url, check_sha1, download
 from ._constants import EOS_TOKEN
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from mxjax import errors
 from mxjax.device import Device, cpu, current_device, gpu, num_gpus
+from mxjax.display.reprs import Shown
 from mxjax.modes import generation
-from mxjax.shown import Shown
 
 from ...data import DataLoader
 from ...loss import Loss

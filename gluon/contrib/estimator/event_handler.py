@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mxjax import errors
-from mxjax.shown import Shown
+from mxjax.display.reprs import Shown
 
 from ...metric import CompositeEvalMetric, EvalMetric
 from ...metric import Loss as LossMetric

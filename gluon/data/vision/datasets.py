@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import codec, recordio
+from mxjax import recordio
 from mxjax.errors import (
     FormatError,
     MXNetError,
@@ -17,7 +17,8 @@ from mxjax.errors import (
     MXNetTypeError,
     MXNetValueError,
 )
-from mxjax.idx import read_idx
+from mxjax.files import codec
+from mxjax.files.idx import read_idx
 from mxjax.modes import generation, is_np_array
 
 from .._host import host_view, is_array, to_array
@@ -244,7 +245,7 @@ class CIFAR10(_DownloadedDataset):
             archive = os.path.join(self._root, self._archive[0])
             if not os.path.isfile(archive):
                 archive = self._fetch(*self._archive)
-            from ...unpacking import unpack  # which workers need not import
+            from ....files.unpacking import unpack  # which workers need not import
 
             unpack(archive, {name: os.path.join(self._root, name) for name in names})
         parts = [

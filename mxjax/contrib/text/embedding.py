@@ -16,7 +16,7 @@ import numpy as np
 
 from mxjax import nd, registry, settings, util
 from mxjax.errors import FormatError, MXNetAssertionError, MXNetKeyError, MXNetValueError
-from mxjax.gluon.unpacking import unpack
+from mxjax.files.unpacking import unpack
 from mxjax.gluon.utils import _get_repo_file_url, check_sha1, download
 
 from . import vocab

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from mxjax.display.reprs import Shown
 from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
-from mxjax.shown import Shown
 
 __all__ = ["UNKNOWN_IDX", "Vocabulary"]
 

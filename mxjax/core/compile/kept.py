@@ -37,7 +37,7 @@ import numpy as np
 
 from ... import settings
 from ..._jax_private import find
-from ...atomic import write_whole
+from ...files.atomic import write_whole
 from ..graph.jaxprs import bodies
 from ..run import forks
 from ..stats import stats

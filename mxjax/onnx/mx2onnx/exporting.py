@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import atomic, errors, serialization, symbol
+from mxjax import errors, serialization, symbol
 from mxjax._version import __version__
+from mxjax.files import atomic
 from mxjax.ops.table import TABLE as ROWS
 
 from .control import LOOPS

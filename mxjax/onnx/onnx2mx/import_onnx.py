@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import atomic, errors, gluon, symbol
+from mxjax import errors, gluon, symbol
 from mxjax.array.creation import array
+from mxjax.files import atomic
 from mxjax.symbol.node import states_of, walk
 
 from .inference import inferred

@@ -8,7 +8,7 @@ import pytest
 import mxjax as mx
 from mxjax import gluon
 from mxjax.gluon import nn, rnn
-from tests.gluon.test_every_layer import CELLS, LAYERS, Unrolled, given
+from tests.gluon.nn.test_every_layer import CELLS, LAYERS, Unrolled, given
 
 RANDOM = np.random.RandomState(1)
 PRED, LABEL, THIRD = (RANDOM.uniform(0.1, 0.9, (4, 5)) for _ in range(3))

@@ -1,0 +1,1 @@
+"""Networks in files: saved, exported, and checkpoints from which a training goes on."""

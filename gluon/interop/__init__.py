@@ -1,0 +1,1 @@
+"""Networks and arrays of JAX, Flax and PyTorch in Gluon."""

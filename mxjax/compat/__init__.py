@@ -1,0 +1,1 @@
+"""MXNet's modules and their names: which module of this package each is, and what is left out on purpose."""

@@ -1,0 +1,1 @@
+"""What users are shown: texts and HTML of objects, help and its types, and hints in errors about names."""
