@@ -82,7 +82,7 @@ assert pytest.main([*options, tests]) == 0
 
 
 def test_the_operator_and_the_layer_of_contributing_work(tmp_path):
-    unary, operator, _, layer = blocks("CONTRIBUTING.md")
+    unary, operator, _, _, layer = blocks("CONTRIBUTING.md")
     run(
         f"""{OPERATORS.format(unary, operator)}
 from mxjax.gluon import HybridBlock, Parameter
@@ -106,6 +106,27 @@ for hybridize in (False, True):
     )
 
 
+def test_the_form_in_onnx_of_contributing_computes_the_same(tmp_path):
+    unary, operator, form, *_ = blocks("CONTRIBUTING.md")
+    run(
+        f"""{OPERATORS.format(unary, operator)}
+from mxjax.onnx.mx2onnx.elementwise import formula
+{form}
+import onnxruntime
+from mxjax import gluon
+net = gluon.nn.HybridLambda(lambda x: mx.npx.symlog(x))
+net.hybridize()
+x = np.arange(-3, 3, dtype="float32")
+expected = np.sign(x) * np.log1p(np.abs(x))
+net(mx.np.array(x))
+mx.onnx.export_model(net, in_shapes=[(6,)], onnx_file_path="net.onnx")
+found, = onnxruntime.InferenceSession("net.onnx").run(None, {{"data": x}})
+assert np.allclose(found, expected, rtol=1e-6)
+""",
+        tmp_path,
+    )
+
+
 @pytest.mark.parametrize("variable", [None, "5"])
 def test_the_setting_of_contributing_works(variable):
     from mxjax.settings.kinds import Boolean, Integer
@@ -113,7 +134,7 @@ def test_the_setting_of_contributing_works(variable):
     from mxjax.settings.registry import Registry
 
     row = eval(  # the example is an expression
-        blocks("CONTRIBUTING.md")[2].rstrip().rstrip(","),
+        blocks("CONTRIBUTING.md")[3].rstrip().rstrip(","),
         {"Option": Option, "Legacy": Legacy, "Integer": Integer, "Boolean": Boolean},
     )
     registry = Registry([row], {"MXJAX_DATA_PREFETCH": variable} if variable else {})

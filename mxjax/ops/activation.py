@@ -72,14 +72,26 @@ def _gelu(x: Any) -> Any:
     return half * x * (1 + lax.erf(x * root))
 
 
-unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu", internal="_npx_relu")
+unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu", internal="_npx_relu", onnx="Relu")
 unary(
-    "sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid", internal="_npx_sigmoid"
+    "sigmoid",
+    _as_float(jax.nn.sigmoid, "sigmoid"),
+    np=None,
+    npx="sigmoid",
+    internal="_npx_sigmoid",
+    onnx="Sigmoid",
 )
-unary("softsign", _as_float(softsign, "softsign"), np=None, npx="softsign", methods=None)
-unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None)
-unary("mish", _as_float(mish, "mish"), np=None)
-unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf", methods=None)
+unary(
+    "softsign",
+    _as_float(softsign, "softsign"),
+    np=None,
+    npx="softsign",
+    methods=None,
+    onnx="Softsign",
+)
+unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None, onnx="log_sigmoid")
+unary("mish", _as_float(mish, "mish"), np=None, onnx="mish")
+unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf", methods=None, onnx="Erf")
 unary(
     "erfinv",
     _as_float(jax.scipy.special.erfinv, "erfinv"),
@@ -163,6 +175,7 @@ ACTIVATIONS: dict[str, Callable[..., Any]] = {
     display="Activation",
     samples=[case(f(3, 4), act_type=t) for t in ACTIVATIONS],
     required=("act_type",),
+    onnx="activation",
 )
 def activation(data: Any, *, act_type: str = "relu") -> Any:
     """Element-wise ``relu sigmoid log_sigmoid mish tanh softrelu softsign``."""
@@ -189,6 +202,7 @@ _LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_ta
     ),
     numbers=("slope", "lower_bound", "upper_bound"),
     initial={"gamma": '["Constant", {"value": 0.25}]'},
+    onnx="leaky_relu",
 )
 def leaky_relu(
     data: Any,
@@ -235,6 +249,7 @@ def _trains(is_train: bool = False, **attrs: Any) -> bool:
     samples=[case(f(3, 4))],
     internal=None,
     numbers=("lower_bound", "upper_bound"),
+    onnx="leaky_relu",
 )
 def rrelu(
     key: Any,
@@ -257,6 +272,7 @@ def rrelu(
     samples=[case(f(3, 4), scalar=1.0), case(f(3, 4), scalar=2.0)],
     amp="full",
     numbers=("scalar",),
+    onnx="smooth_l1",
 )
 def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
     """(scalar * x)^2 / 2 where |x| < 1 / scalar^2, |x| - 0.5 / scalar^2 elsewhere.
@@ -275,7 +291,7 @@ def _smooth_l1(x: Any, s2: Any) -> Any:
     )
 
 
-@op(nd="hard_sigmoid", samples=[case(f(3, 4))], numbers=("alpha", "beta"))
+@op(nd="hard_sigmoid", samples=[case(f(3, 4))], numbers=("alpha", "beta"), onnx="hard_sigmoid")
 def hard_sigmoid(data: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     """clip(alpha * x + beta, 0, 1)."""
     return jnp.clip(fitted(alpha, data.dtype) * data + fitted(beta, data.dtype), 0, 1)
@@ -344,6 +360,7 @@ _SOFTMAX = [
     methods="nd np",
     numbers=("temperature",),
     nd_order="data length axis temperature dtype use_length",
+    onnx="softmax",
 )
 def softmax(
     data: Any,
@@ -371,6 +388,7 @@ def softmax(
     amp="full",
     methods="np",
     numbers=("temperature",),
+    onnx="log_softmax",
 )
 def log_softmax(
     data: Any,
@@ -396,6 +414,7 @@ def log_softmax(
     amp="full",
     methods="nd",
     numbers=("temperature",),
+    onnx="log_softmax",
 )
 def log_softmax_nd(
     data: Any,
@@ -416,6 +435,7 @@ def log_softmax_nd(
     amp_narrow=True,
     methods="nd np",
     numbers=("temperature",),
+    onnx="softmin",
 )
 def softmin(
     data: Any,
@@ -439,6 +459,7 @@ _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
     amp="full",
     amp_narrow=True,
     numbers=("temperature",),
+    onnx="masked_softmax",
 )
 def masked_softmax(
     data: Any,
@@ -453,7 +474,7 @@ def masked_softmax(
 
 
 @op(npx="masked_log_softmax", nd="masked_log_softmax", samples=[case(f(3, 4), Given([[1, 0, 1, 1]], "bool"))],
-    smooth=False, amp="full", numbers=("temperature",))  # fmt: skip
+    smooth=False, amp="full", numbers=("temperature",),  onnx="masked_log_softmax")  # fmt: skip
 def masked_log_softmax(
     data: Any,
     mask: Any,
@@ -477,6 +498,7 @@ def masked_log_softmax(
     samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")],
     amp="full",
     amp_narrow=True,
+    onnx="softmax_activation",
 )
 def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
     """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""

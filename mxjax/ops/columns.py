@@ -121,6 +121,10 @@ class Files:
     required: tuple[str, ...] = ()
     #: A cast of automatic mixed precision, which files leave out unless asked.
     left_out: bool = False
+    #: The operator of ONNX that is this row (``"Relu"``), or the form that writes it; None: it cannot be exported.
+    onnx: Form | None = None
+    #: The operator of ONNX that is read as this row; it follows where ``onnx`` is one.
+    from_onnx: str | None = None
 
 
 #: The groups of columns by the attribute of a row that holds them.

@@ -39,6 +39,7 @@ def _resizer(size: int, new: int, align: bool) -> np.ndarray:
         case(f(1, 2, 4, 5), scale_height=2.0, scale_width=2.0, align_corners=False),
         case(f(1, 2, 4, 5), f(1, 2, 6, 3), mode="like"),
     ],
+    onnx="bilinear_resize",
 )
 def bilinear_resize(
     data: Any,
@@ -107,7 +108,14 @@ def _iou(a: Any, b: Any, form: str) -> Any:
 _BOXES = Given([[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7], [0.7, 0.7, 0.9, 0.9]])
 
 
-@op(npx="box_iou", nd_contrib="box_iou", samples=[case(_BOXES, _BOXES)], amp="widest", **_FLAT)
+@op(
+    npx="box_iou",
+    nd_contrib="box_iou",
+    samples=[case(_BOXES, _BOXES)],
+    amp="widest",
+    **_FLAT,
+    onnx="box_iou",
+)
 @constant
 def box_iou(lhs: Any, rhs: Any, *, format: str = "corner") -> Any:  # noqa: A002  (MXNet's name)
     """Intersection over union of all pairs of boxes."""
@@ -127,6 +135,7 @@ _NMS = Given(
     amp="widest",
     numbers=("overlap_thresh", "valid_thresh"),
     loops=True,
+    onnx="box_nms",
 )
 def box_nms(
     data: Any,
@@ -227,6 +236,7 @@ def _center(boxes: Any, form: str) -> tuple[Any, ...]:
     amp="widest",
     numbers=("std0", "std1", "std2", "std3", "clip"),
     **_FLAT,
+    onnx="box_decode",
 )
 @constant
 def box_decode(
@@ -327,6 +337,7 @@ def bipartite_matching(
     samples=[case(f(1, 3, 2, 3), sizes=(0.5, 0.25), ratios=(1.0, 2.0))],
     **_FLAT,
     amp="full",
+    onnx="multibox_prior",
 )
 def multibox_prior(
     data: Any,
@@ -411,6 +422,7 @@ def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) ->
     numbers=("spatial_scale",),
     loops=True,
     typed=(0,),
+    onnx="roi_align",
 )
 def roi_align(
     data: Any,
@@ -462,6 +474,7 @@ def roi_align(
     **_FLAT,
     numbers=("spatial_scale",),
     typed=(0,),
+    onnx="roi_pooling",
 )
 def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float) -> Any:
     """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size)."""
@@ -507,6 +520,7 @@ def _sample(data: Any, grid: Any) -> Any:
     nd="BilinearSampler",
     display="BilinearSampler",
     samples=[case(f(1, 2, 4, 4), f(1, 2, 3, 3, low=-0.9, high=0.9))],
+    onnx="bilinear_sampler",
 )
 def bilinear_sampler(data: Any, grid: Any, *, cudnn_off: bool = False) -> Any:
     """Images (N, C, H, W) at the places of a grid (N, 2, h, w): x and y from -1 to 1; zero outside."""

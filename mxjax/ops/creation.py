@@ -43,10 +43,18 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return made
 
 
-def _filled(name: str, value: float) -> None:
+def _filled(name: str, value: float, **columns: Any) -> None:
     cases = [case(shape=(2, 3)), case(shape=(2, 0), dtype="int32"), case(shape=())]
 
-    @op(name, np=name, samples=cases, doc=f"An array of {name}.", wide="float64", **_SHAPED)
+    @op(
+        name,
+        np=name,
+        samples=cases,
+        doc=f"An array of {name}.",
+        wide="float64",
+        **_SHAPED,
+        **columns,
+    )
     def filled(*, shape: Any, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(shape_of(shape), value, dtype_of(dtype))
 
@@ -57,13 +65,14 @@ def _filled(name: str, value: float) -> None:
         doc=f"An array of {name}.",
         internal="_" + name,
         **_SHAPED,
+        **columns,
     )
     def filled_nd(*, shape: Any, dtype: Any = None, stype: Any = None) -> Any:
         return jnp.full(shape_of(shape), value, dtype_of(dtype))
 
 
-_filled("zeros", 0)
-_filled("ones", 1)
+_filled("zeros", 0, onnx="zeros")
+_filled("ones", 1, onnx="ones")
 
 
 def _default_of(value: Any) -> str:
@@ -77,6 +86,7 @@ def _default_of(value: Any) -> str:
     **_SHAPED,
     numbers=("fill_value",),
     written="full",
+    onnx="full_like",
 )
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
@@ -94,13 +104,14 @@ def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     numbers=("val",),
     written=("renamed", "_full", {"val": "value"}, {"dtype": "float32"}),
     read={"_full": ("renamed", {"value": "val"})},
+    onnx="full",
 )
 def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
     """An array of one number."""
     return jnp.full(shape_of(shape), fitted(val, dtype_of(dtype)))
 
 
-def _like(name: str, value: float) -> None:
+def _like(name: str, value: float, **columns: Any) -> None:
     cases = [case(f(2, 3)), case(i(2, 3)), case(i(2), dtype="float64")]
 
     doc = f"{name[:-5]} in the shape and dtype of an array."
@@ -114,6 +125,7 @@ def _like(name: str, value: float) -> None:
         methods="np",
         written=("like", float(value)),
         **_FLAT,
+        **columns,
     )
     def like(a: Any, *, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(a.shape, value, dtype_of(dtype, a.dtype))
@@ -125,16 +137,17 @@ def _like(name: str, value: float) -> None:
         doc=f"{name[:-5]} in the shape of an array.",
         methods="nd",
         **_FLAT,
+        **columns,
     )
     def like_nd(data: Any) -> Any:
         return jnp.full(data.shape, value, data.dtype)
 
 
-_like("zeros_like", 0)
-_like("ones_like", 1)
+_like("zeros_like", 0, onnx="zeros")
+_like("ones_like", 1, onnx="ones")
 
 
-@op(np="empty_like", samples=[case(f(2, 3))], internal=None, **_FLAT)
+@op(np="empty_like", samples=[case(f(2, 3))], internal=None, **_FLAT, onnx="zeros")
 def empty_like(
     prototype: Any, *, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None
 ) -> Any:
@@ -149,6 +162,7 @@ def empty_like(
     samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)],
     **_FLAT,
     numbers=("fill_value",),
+    onnx="full_like",
 )
 def full_like(a: Any, *, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
     """One number in the shape and dtype of an array."""
@@ -232,6 +246,7 @@ op(
     samples=[case(f(2, 3)), case(f(2, 3), axis=1), case(f(2, 3), axis=0, start=2.0, step=0.5)],
     **_FLAT,
     numbers=("start", "step"),
+    onnx="arange_like",
 )
 def arange_like(
     data: Any,
@@ -366,7 +381,13 @@ def tri(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any: 
     return jnp.tri(N, M, k, dtype_of(dtype))
 
 
-@op(np="tril", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.tril, numbers=("k",))
+@op(
+    np="tril",
+    samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)],
+    ref=np.tril,
+    numbers=("k",),
+    onnx=("triangle", 0),
+)
 def tril(m: Any, *, k: int = 0) -> Any:
     """The lower triangle; of a vector, that of the matrix whose rows it is."""
     m = jnp.broadcast_to(m, (*m.shape, *m.shape)) if m.ndim == 1 else m
@@ -377,7 +398,13 @@ def tril(m: Any, *, k: int = 0) -> Any:
     )
 
 
-@op(np="triu", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.triu, numbers=("k",))
+@op(
+    np="triu",
+    samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)],
+    ref=np.triu,
+    numbers=("k",),
+    onnx=("triangle", 1),
+)
 def triu(m: Any, *, k: int = 0) -> Any:
     """The upper triangle; of a vector, that of the matrix whose rows it is."""
     m = jnp.broadcast_to(m, (*m.shape, *m.shape)) if m.ndim == 1 else m

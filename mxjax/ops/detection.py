@@ -139,6 +139,7 @@ def multibox_target(
     ],
     **_FLAT,
     loops=True,
+    onnx="multibox_detection",
 )
 def multibox_detection(
     cls_prob: Any,
@@ -290,7 +291,7 @@ def _proposal_row(name: str) -> Any:
                  scales=(1.0, 2.0), ratios=(1.0,), rpn_post_nms_top_n=5, output_score=True),
         ],
         outputs=lambda attrs, n: 2 if attrs["output_score"] else 1,
-        loops=True,
+        loops=True, onnx="proposal",
         **_WIDE,
     )  # fmt: skip
 

@@ -316,6 +316,8 @@ binary(
     commutes=True,
     nd_scalar="_plus_scalar",
     elemwise_aliases=("_add", "_plus"),
+    onnx="added",
+    from_onnx="Add",
 )
 binary(
     "subtract",
@@ -324,6 +326,8 @@ binary(
     nd_scalar="_minus_scalar",
     nd_rscalar="_rminus_scalar",
     elemwise_aliases=("_sub", "_minus"),
+    onnx=("plain", "Sub"),
+    from_onnx="Sub",
 )
 binary(
     "multiply",
@@ -331,6 +335,8 @@ binary(
     nd=("broadcast_mul", "elemwise_mul", "multiply"),
     commutes=True,
     elemwise_aliases=("_mul",),
+    onnx="multiplied",
+    from_onnx="Mul",
 )
 binary(
     "true_divide",
@@ -342,8 +348,9 @@ binary(
     legacy=divided,
     samples=_OFF0,
     elemwise_aliases=("_div",),
+    onnx=("plain", "Div"),
 )
-binary("floor_divide", floor_divide, samples=_OFF0, smooth=False)
+binary("floor_divide", floor_divide, samples=_OFF0, smooth=False, onnx="floored")
 binary(
     "mod",
     mod,
@@ -353,8 +360,9 @@ binary(
     samples=_OFF0,
     smooth=False,
     wholes=False,
+    onnx="mod",
 )
-binary("fmod", fmod, samples=_OFF0, smooth=False, amp="widest", wholes=False)
+binary("fmod", fmod, samples=_OFF0, smooth=False, amp="widest", wholes=False, onnx="fmod")
 binary(
     "power",
     power,
@@ -362,31 +370,61 @@ binary(
     nd=("broadcast_power", "power", "pow"),
     samples=_POSITIVE,
     amp="full",
+    onnx=("plain", "Pow"),
 )
 binary(
     "float_power",
     lambda a, b: jnp.power(a.astype("float64"), b.astype("float64")),
     samples=_POSITIVE,
     **_OURS,
+    onnx=("plain", "Pow"),
 )
 # Beside a number the array has the gradient where both are equal, on whichever side it stands.
 _MAXIMUM = dict(internal="broadcast_maximum", internal_scalar="_maximum_scalar", amp="widest")
 _MINIMUM = dict(internal="broadcast_minimum", internal_scalar="_minimum_scalar", amp="widest")
-binary("maximum", maximum, nd=("broadcast_maximum", "maximum"), commutes=True, **_MAXIMUM)
-binary("minimum", minimum, nd=("broadcast_minimum", "minimum"), commutes=True, **_MINIMUM)
+binary(
+    "maximum",
+    maximum,
+    nd=("broadcast_maximum", "maximum"),
+    commutes=True,
+    **_MAXIMUM,
+    onnx=("plain", "Max"),
+)
+binary(
+    "minimum",
+    minimum,
+    nd=("broadcast_minimum", "minimum"),
+    commutes=True,
+    **_MINIMUM,
+    onnx=("plain", "Min"),
+)
 binary("fmax", fmax, internal_rscalar="_npi_fmax_scalar", amp="widest")
 binary("fmin", fmin, internal_rscalar="_npi_fmin_scalar", amp="widest")
 _HYPOT = dict.fromkeys(
     ("internal_scalar", "internal_rscalar", "nd_scalar", "nd_rscalar"), "_hypot_scalar"
 )
-_float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"), amp="widest", **_HYPOT)
+_float_binary(
+    "hypot", _hypot, nd=("broadcast_hypot", "hypot"), amp="widest", **_HYPOT, onnx="hypot"
+)
 _NOT_IN_ND = dict(nd_internal=None, nd_scalar=None, nd_rscalar=None)
 _float_binary(
-    "arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0, **_NOT_IN_ND
+    "arctan2",
+    jnp.arctan2,
+    np=("arctan2", "atan2"),
+    nd="arctan2",
+    samples=_OFF0,
+    **_NOT_IN_ND,
+    onnx="arctan2",
 )
-_float_binary("logaddexp", jnp.logaddexp, internal_rscalar="_npi_logaddexp_scalar", amp="full")
+_float_binary(
+    "logaddexp",
+    jnp.logaddexp,
+    internal_rscalar="_npi_logaddexp_scalar",
+    amp="full",
+    onnx="logaddexp",
+)
 binary("copysign", _numbers(_copysign, "copysign"), smooth=False, amp="widest")
-binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full")
+binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full", onnx="ldexp")
 binary("heaviside", lambda a, b: _by_numpy(jnp.heaviside)(*_promote(a, b)), smooth=False, **_OURS)
 binary("lcm", _integers(_lcm, "lcm"), nd=None, samples=_INTS, commutes=True, loops=True)
 binary("gcd", _integers(_gcd, "gcd"), nd=None, samples=_INTS, commutes=True, loops=True)
@@ -396,6 +434,8 @@ binary(
     fit=fit_bits,
     samples=_INTS,
     commutes=True,
+    onnx=("bits", "And"),
+    from_onnx="BitwiseAnd",
 )
 binary(
     "bitwise_or",
@@ -403,6 +443,8 @@ binary(
     fit=fit_bits,
     samples=_INTS,
     commutes=True,
+    onnx=("bits", "Or"),
+    from_onnx="BitwiseOr",
 )
 binary(
     "bitwise_xor",
@@ -410,6 +452,8 @@ binary(
     fit=fit_bits,
     samples=_INTS,
     commutes=True,
+    onnx=("bits", "Xor"),
+    from_onnx="BitwiseXor",
 )
 binary(
     "bitwise_left_shift",
@@ -433,13 +477,13 @@ _MIRRORED = {
     "greater": "less",
     "greater_equal": "less_equal",
 }
-for _name, _short in (
-    ("equal", "equal"),
-    ("not_equal", "not_equal"),
-    ("less", "lesser"),
-    ("less_equal", "lesser_equal"),
-    ("greater", "greater"),
-    ("greater_equal", "greater_equal"),
+for _name, _short, _onnx in (
+    ("equal", "equal", "Equal"),
+    ("not_equal", "not_equal", ""),
+    ("less", "lesser", "Less"),
+    ("less_equal", "lesser_equal", "LessOrEqual"),
+    ("greater", "greater", "Greater"),
+    ("greater_equal", "greater_equal", "GreaterOrEqual"),
 ):
     binary(
         _name,
@@ -454,8 +498,10 @@ for _name, _short in (
         internal_rscalar=f"_npi_{_MIRRORED.get(_name)}_scalar",
         nd_rscalar=f"_{_MIRRORED.get(_name, '').replace('less', 'lesser')}_scalar",
         amp="widest",
+        onnx=("compared", _onnx) if _onnx else ("compared", "Equal", True),
+        from_onnx=_onnx or None,
     )
-for _name in ("logical_and", "logical_or", "logical_xor"):
+for _name, _onnx in (("logical_and", "And"), ("logical_or", "Or"), ("logical_xor", "Xor")):
     binary(
         _name,
         _logical(getattr(jnp, _name)),
@@ -465,6 +511,8 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
         smooth=False,
         samples=_COMPARED,
         amp="widest",
+        onnx=("decided", _onnx),
+        from_onnx=_onnx,
     )
 
 # -------------------------------------------------------------------------------------- unary rows
@@ -526,7 +574,7 @@ def _bits(x: Any) -> Any:
 _P, _U = (0.5, 3.0), (-0.9, 0.9)
 _FLAT = dict(smooth=False)
 
-unary("negative", _numbers(jnp.negative, "negative"), methods=None)
+unary("negative", _numbers(jnp.negative, "negative"), methods=None, onnx="Neg")
 
 
 @jax.custom_jvp
@@ -536,22 +584,53 @@ def absolute(x: Any) -> Any:
 
 
 absolute.defjvps(lambda dx, _, x: dx * jnp.sign(x))
-unary("abs", _numbers(absolute, "abs"), np=("abs", "absolute", "fabs"), internal="_npi_absolute")
-unary("positive", lambda x: x, nd=None, internal="_npi_copy", written=("renamed", "_npi_copy"))
-unary("sign", _numbers(_sign, "sign"), **_FLAT)
-unary("square", _numbers(jnp.square, "square"), amp="full")
-unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P, amp="full")
+unary(
+    "abs",
+    _numbers(absolute, "abs"),
+    np=("abs", "absolute", "fabs"),
+    internal="_npi_absolute",
+    onnx="Abs",
+)
+unary(
+    "positive",
+    lambda x: x,
+    nd=None,
+    internal="_npi_copy",
+    written=("renamed", "_npi_copy"),
+    onnx="same",
+)
+unary("sign", _numbers(_sign, "sign"), **_FLAT, onnx="Sign")
+unary("square", _numbers(jnp.square, "square"), amp="full", onnx="square")
+unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P, amp="full", onnx="Reciprocal")
 unary(
     "bitwise_not",
     _bits,
     np=("bitwise_not", "invert", "bitwise_invert"),
     nd=None,
     samples=[case(i(3, 4)), case(b(4))],
+    onnx="bitwise_not",
+    from_onnx="BitwiseNot",
 )
-unary("logical_not", jnp.logical_not, samples=[case(i(3, 4)), case(b(4))], methods=None, **_FLAT)
-for _name in ("isnan", "isinf", "isfinite"):
+unary(
+    "logical_not",
+    jnp.logical_not,
+    samples=[case(i(3, 4)), case(b(4))],
+    methods=None,
+    **_FLAT,
+    onnx="logical_not",
+    from_onnx="Not",
+)
+for _name, _asks in (("isnan", "nan"), ("isinf", "infinite"), ("isfinite", "finite")):
     _odd = [case(Given([1.0, np.nan, np.inf, -np.inf]))]
-    unary(_name, getattr(jnp, _name), nd=None, samples=_odd, **_FLAT)
+    unary(
+        _name,
+        getattr(jnp, _name),
+        nd=None,
+        samples=_odd,
+        onnx=("asked", _asks),
+        from_onnx="IsNaN" if _asks == "nan" else None,
+        **_FLAT,
+    )
     unary(
         _name + "_",
         getattr(jnp, _name),
@@ -560,46 +639,75 @@ for _name in ("isnan", "isinf", "isfinite"):
         nd_contrib=_name,
         samples=_odd,
         internal=None,
+        onnx=("asked", _asks),
         **_FLAT,
     )
-unary("isposinf", lambda x: jnp.isposinf(floating(x)), nd=None, samples=_odd, **_FLAT)
-unary("isneginf", lambda x: jnp.isneginf(floating(x)), nd=None, samples=_odd, **_FLAT)
+unary(
+    "isposinf",
+    lambda x: jnp.isposinf(floating(x)),
+    nd=None,
+    samples=_odd,
+    **_FLAT,
+    onnx=("asked", "positive"),
+)
+unary(
+    "isneginf",
+    lambda x: jnp.isneginf(floating(x)),
+    nd=None,
+    samples=_odd,
+    **_FLAT,
+    onnx=("asked", "negative"),
+)
 unary("signbit", jnp.signbit, nd=None, internal=None, **_FLAT)
 unary("spacing", _by_numpy(_spacing), nd=None, domain=_P, internal=None, **_FLAT)
-unary("real", lambda x: x, nd=None, internal=None)
+unary("real", lambda x: x, nd=None, internal=None, onnx="same")
 
-unary("sqrt", _math(jnp.sqrt), domain=_P)
-unary("cbrt", _math(cbrt), domain=_P)
-unary("exp", _math(jnp.exp), amp="full")
-unary("expm1", _math(jnp.expm1), amp="full")
-unary("log", _math(jnp.log), domain=_P, amp="full")
-unary("log2", _math(log2), domain=_P, amp="full")
-unary("log10", _math(log10), domain=_P, amp="full")
-unary("log1p", _math(jnp.log1p), domain=_P, amp="full")
+unary("sqrt", _math(jnp.sqrt), domain=_P, onnx="Sqrt")
+unary("cbrt", _math(cbrt), domain=_P, onnx="cbrt")
+unary("exp", _math(jnp.exp), amp="full", onnx="Exp")
+unary("expm1", _math(jnp.expm1), amp="full", onnx="expm1")
+unary("log", _math(jnp.log), domain=_P, amp="full", onnx="Log")
+unary("log2", _math(log2), domain=_P, amp="full", onnx="log2")
+unary("log10", _math(log10), domain=_P, amp="full", onnx="log10")
+unary("log1p", _math(jnp.log1p), domain=_P, amp="full", onnx="log1p")
 for _name in ("sin", "cos", "tanh", "tan", "sinh", "cosh"):
     _amp = "full" if _name in ("tan", "sinh", "cosh") else None
-    unary(_name, _math(getattr(jnp, _name)), domain=(-1.4, 1.4), amp=_amp)
-unary("arcsin", _math(jnp.arcsin), np=("arcsin", "asin"), domain=_U, amp="full")
-unary("arccos", _math(jnp.arccos), np=("arccos", "acos"), domain=_U, amp="full")
-unary("arctan", _math(jnp.arctan), np=("arctan", "atan"))
-unary("arcsinh", _math(jnp.arcsinh), np=("arcsinh", "asinh"))
-unary("arccosh", _math(jnp.arccosh), np=("arccosh", "acosh"), domain=(1.2, 3.0))
-unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U, amp="full")
-unary("degrees", _math(jnp.degrees), np=("degrees", "rad2deg"))
-unary("radians", _math(jnp.radians), np=("radians", "deg2rad"))
+    unary(_name, _math(getattr(jnp, _name)), domain=(-1.4, 1.4), amp=_amp, onnx=_name.title())
+unary("arcsin", _math(jnp.arcsin), np=("arcsin", "asin"), domain=_U, amp="full", onnx="Asin")
+unary("arccos", _math(jnp.arccos), np=("arccos", "acos"), domain=_U, amp="full", onnx="Acos")
+unary("arctan", _math(jnp.arctan), np=("arctan", "atan"), onnx="Atan")
+unary("arcsinh", _math(jnp.arcsinh), np=("arcsinh", "asinh"), onnx="Asinh")
+unary("arccosh", _math(jnp.arccosh), np=("arccosh", "acosh"), domain=(1.2, 3.0), onnx="Acosh")
+unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U, amp="full", onnx="Atanh")
+unary("degrees", _math(jnp.degrees), np=("degrees", "rad2deg"), onnx="degrees")
+unary("radians", _math(jnp.radians), np=("radians", "deg2rad"), onnx="radians")
 unary(
     "i0",
     lambda x: jnp.i0(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype("float64")),
     nd=None,
     internal=None,
 )
-unary("ceil", _rounding(jnp.ceil), methods={"nd": "ceil", "np": "ceil __ceil__"}, **_FLAT)
-unary("floor", _rounding(jnp.floor), methods={"nd": "floor", "np": "floor __floor__"}, **_FLAT)
-unary("trunc", _rounding(jnp.trunc), methods={"nd": "trunc", "np": "trunc __trunc__"}, **_FLAT)
-unary("fix", _math(_fix), ref=np.fix, **_FLAT)
-unary("rint", _math(_rint), **_FLAT)
-unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P, amp="full")
-unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P, amp="full")
+unary(
+    "ceil", _rounding(jnp.ceil), methods={"nd": "ceil", "np": "ceil __ceil__"}, **_FLAT, onnx="Ceil"
+)
+unary(
+    "floor",
+    _rounding(jnp.floor),
+    methods={"nd": "floor", "np": "floor __floor__"},
+    **_FLAT,
+    onnx="Floor",
+)
+unary(
+    "trunc",
+    _rounding(jnp.trunc),
+    methods={"nd": "trunc", "np": "trunc __trunc__"},
+    **_FLAT,
+    onnx="trunc",
+)
+unary("fix", _math(_fix), ref=np.fix, **_FLAT, onnx="trunc")
+unary("rint", _math(_rint), **_FLAT, onnx="rint")
+unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P, amp="full", onnx="rsqrt")
+unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P, amp="full", onnx="rcbrt")
 op(
     "round@nd",
     nd="round",
@@ -607,6 +715,7 @@ op(
     doc="Rounds, halves away from zero.",
     methods="nd",
     **_FLAT,
+    onnx="round_half_away",
 )(lambda data: _half_away(data))
 
 
@@ -621,6 +730,8 @@ op(
     ref=np.around,
     methods={"np": "round"},
     **_FLAT,
+    onnx="around",
+    from_onnx="Round",
 )
 def around(x: Any, *, decimals: int = 0) -> Any:
     """Rounds to ``decimals`` places, halves to the even neighbour; integers to tens as NumPy does, where MXNet cuts off."""
@@ -638,6 +749,7 @@ def around(x: Any, *, decimals: int = 0) -> Any:
     ref=np.nan_to_num,
     **_FLAT,
     numbers=("nan", "posinf", "neginf"),
+    onnx="nan_to_num",
 )
 def nan_to_num(
     x: Any,
@@ -661,6 +773,7 @@ def nan_to_num(
     methods="nd",
     numbers=("a_min", "a_max"),
     written="clip",
+    onnx="clip",
 )
 def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
     """Numbers below ``a_min`` become it, those above ``a_max`` become that; at the bounds the gradient is 1."""
@@ -706,6 +819,7 @@ def _bound(value: Any, dtype: Any) -> Any:
     display="add_n",
     samples=[case(f(3, 4), f(3, 4), f(3, 4))],
     amp="widest",
+    onnx="add_n",
 )
 def add_n(*args: Any) -> Any:
     """The sum of arrays of one shape."""
@@ -718,13 +832,21 @@ def add_n(*args: Any) -> Any:
     display="Cast",
     samples=[case(f(3, 4), dtype="float64"), case(f(3, 4), dtype="int32")],
     typed=(),
+    onnx="cast",
 )
 def cast(data: Any, *, dtype: Any) -> Any:
     """The data in another dtype; floats become integers by cutting off, the gradient passes through."""
     return cast_like_c(data, np.dtype(dtype))
 
 
-@op(nd="amp_cast", samples=[case(f(3, 4), dtype="float16")], **_FLAT, typed=(), left_out=True)
+@op(
+    nd="amp_cast",
+    samples=[case(f(3, 4), dtype="float16")],
+    **_FLAT,
+    typed=(),
+    left_out=True,
+    onnx="cast",
+)
 def amp_cast(data: Any, *, dtype: Any) -> Any:
     """Floats in another float dtype; everything else as it is."""
     return data.astype(dtype) if jnp.issubdtype(data.dtype, jnp.floating) else data
@@ -735,6 +857,7 @@ def amp_cast(data: Any, *, dtype: Any) -> Any:
     samples=[case(f(3), f(3), num_outputs=2)],
     outputs=lambda attrs, n: n,
     left_out=True,
+    onnx="amp_multicast",
 )
 def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> Any:
     """All arrays in the widest (``cast_narrow``: the narrowest) of their dtypes."""
@@ -749,13 +872,19 @@ def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> An
     nd_params="data",
     samples=[case(f(3, 4))],
     nd_internal="_copy",
+    onnx="same",
 )
 def copy(a: Any) -> Any:
     """A copy."""
     return jnp.copy(a)
 
 
-@op(nd_contrib="quadratic", samples=[case(f(3, 4), a=1.0, b=2.0, c=3.0)], numbers=("a", "b", "c"))
+@op(
+    nd_contrib="quadratic",
+    samples=[case(f(3, 4), a=1.0, b=2.0, c=3.0)],
+    numbers=("a", "b", "c"),
+    onnx="quadratic",
+)
 def quadratic(data: Any, *, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> Any:
     """a x^2 + b x + c."""
     return (fitted(a, data.dtype) * data + fitted(b, data.dtype)) * data + fitted(c, data.dtype)

@@ -86,7 +86,15 @@ def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return jnp.take(a, fit_index(indices, a.shape[axis], mode), axis, mode="clip")
 
 
-@op(np="take", samples=_TAKE, internal="take", methods="np", looks=_take_looks, typed=(0,))
+@op(
+    np="take",
+    samples=_TAKE,
+    internal="take",
+    methods="np",
+    looks=_take_looks,
+    typed=(0,),
+    onnx="take",
+)
 def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     if not hasattr(indices, "astype"):
@@ -94,13 +102,13 @@ def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") 
     return _take(a, indices, axis, mode)
 
 
-@op("take@nd", nd="take", samples=_TAKE, methods="nd", looks=_take_looks)
+@op("take@nd", nd="take", samples=_TAKE, methods="nd", looks=_take_looks, onnx="take")
 def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     return _take(a, indices, axis, mode)
 
 
-@op(nd="batch_take", samples=[case(f(3, 4), i(3, high=4))], typed=(0,))
+@op(nd="batch_take", samples=[case(f(3, 4), i(3, high=4))], typed=(0,), onnx="pick")
 def batch_take(a: Any, indices: Any) -> Any:
     """One element of each row."""
     return pick(a, indices)
@@ -111,6 +119,7 @@ def batch_take(a: Any, indices: Any) -> Any:
     samples=[case(f(3, 4), i(3, 2, high=3), axis=1)],
     ref=np.take_along_axis,
     internal=None,
+    onnx="take_along_axis",
 )
 def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     """Elements by an array of numbers along an axis."""
@@ -128,7 +137,7 @@ def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     samples=[case(f(3, 4), i(3, high=4)), case(f(3, 4), i(4, high=3), axis=0, keepdims=True), case(f(3, 4), Given([1.0, 7.0, -1.0]), mode="wrap")],
     shapes=lambda shape, **attrs: {} if attrs["axis"] is None else {"index": without(shape, attrs["axis"])},
     methods="nd np",
-    nd_order="data index axis keepdims mode", typed=(0,)
+    nd_order="data index axis keepdims mode", typed=(0,),  onnx="pick"
 )  # fmt: skip
 def pick(
     data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False
@@ -187,6 +196,7 @@ def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:
     samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))],
     looks=_nd_looks("data"),
     typed=(0,),
+    onnx="gather_nd",
 )
 def gather_nd(data: Any, indices: Any) -> Any:
     """data[indices[0], indices[1], ...]: the first axis of ``indices`` is the axis of ``data``."""
@@ -197,6 +207,7 @@ def gather_nd(data: Any, indices: Any) -> Any:
     nd="scatter_nd",
     samples=[case(f(3), Given([[0, 2, 1], [1, 0, 3]], "int32"), shape=(3, 4))],
     typed=(0,),
+    onnx="scatter_nd",
 )
 def scatter_nd(data: Any, indices: Any, *, shape: Any) -> Any:
     """An array of zeros with ``data`` at ``indices``; of several the last one stays."""
@@ -208,6 +219,7 @@ def scatter_nd(data: Any, indices: Any, *, shape: Any) -> Any:
     "_backward_gather_nd",
     nd="_backward_gather_nd",
     samples=[case(f(3), Given([[0, 2, 0], [1, 0, 1]], "int32"), shape=(3, 4))],
+    onnx=("scatter_nd", True),
 )
 def gather_nd_add(data: Any, indices: Any, *, shape: Any) -> Any:
     """An array of zeros with ``data`` added at ``indices``."""
@@ -227,19 +239,37 @@ def _beside(val: Any, a: Any, ind: Any) -> Any:
     )
 
 
-@op(npx="index_add", samples=_PUT, internal="_npx_index_add", amp="widest", numbers=("val",))
+@op(
+    npx="index_add",
+    samples=_PUT,
+    internal="_npx_index_add",
+    amp="widest",
+    numbers=("val",),
+    onnx=("index_put", True),
+)
 def index_add(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` added at ``ind`` (laid out as in gather_nd)."""
     return a.at[_indexers(a, ind)].add(_beside(val, a, ind))
 
 
-@op(npx="index_update", samples=_PUT, internal="_npx_index_update", amp="widest", numbers=("val",))
+@op(
+    npx="index_update",
+    samples=_PUT,
+    internal="_npx_index_update",
+    amp="widest",
+    numbers=("val",),
+    onnx=("index_put", False),
+)
 def index_update(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` at ``ind`` (laid out as in gather_nd)."""
     return a.at[_indexers(a, ind)].set(_beside(val, a, ind))
 
 
-@op(nd_contrib="index_copy", samples=[case(f(4, 2), Given([2, 0], "int32"), f(2, 2))])
+@op(
+    nd_contrib="index_copy",
+    samples=[case(f(4, 2), Given([2, 0], "int32"), f(2, 2))],
+    onnx="index_copy",
+)
 def index_copy(old_tensor: Any, index_vector: Any, new_tensor: Any) -> Any:
     """``old_tensor`` with its rows ``index_vector`` replaced."""
     return old_tensor.at[index_vector.astype("int32")].set(new_tensor)
@@ -272,6 +302,7 @@ _HOT = [
     lengths={"depth": int},
     typed=(),
     dtype="attribute",
+    onnx="one_hot",
 )
 def one_hot(
     data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32"
@@ -300,6 +331,7 @@ def one_hot(
     },
     unknown="waits",
     typed=(1, 2),
+    onnx="where",
 )
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere; two Python numbers give float32."""
@@ -321,6 +353,7 @@ def _cast(v: Any, dtype: Any) -> Any:
     amp="widest",
     unknown="waits",
     typed=(1, 2),
+    onnx=("where", True),
 )
 def where_nd(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition is not 0, y elsewhere; a vector condition chooses rows."""
@@ -378,6 +411,7 @@ def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
     samples=_SLICE,
     methods="nd np",
     unknown="stays",
+    onnx="slice",
 )
 def slice_(data: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]."""
@@ -420,6 +454,7 @@ def slice_assign_scalar(
     samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)],
     methods="nd np",
     unknown="stays",
+    onnx="slice_axis",
 )
 def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     """data[..., begin:end, ...] along an axis."""
@@ -436,6 +471,7 @@ def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))],
     methods="nd np",
     typed=(0,),
+    onnx="slice_like",
 )
 def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
     """The beginning of ``data`` as long as ``shape_like``, along all or some axes."""
@@ -507,6 +543,7 @@ def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     order="a v side sorter",
     loops=True,
     **_FLAT,
+    onnx=("searchsorted", 0),
 )
 def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> Any:
     """Where ``v`` would be inserted into the sorted ``a``."""
@@ -516,7 +553,12 @@ def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> A
 
 
 @op(
-    np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], internal=None, loops=True, **_FLAT
+    np="digitize",
+    samples=[case(f(4), Given([-1.0, 0.0, 1.0]))],
+    internal=None,
+    loops=True,
+    **_FLAT,
+    onnx=("searchsorted", 1),
 )
 def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     """Into which bin each number falls."""
@@ -550,6 +592,7 @@ def in1d(ar1: Any, ar2: Any, *, assume_unique: bool = False, invert: bool = Fals
     internal=None,
     **_FLAT,
     numbers=("a", "b", "rtol", "atol"),
+    onnx="isclose",
 )
 def isclose(
     a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False

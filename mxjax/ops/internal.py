@@ -33,6 +33,7 @@ op(
     **_OWN,
     written=("renamed", "Cast"),
     typed=(),
+    onnx="cast",
 )(as_type)
 
 
@@ -42,6 +43,7 @@ op(
     samples=[case(f(3, 4)), case(f(0, 3))],
     **_OWN,
     written=("renamed", "_copy"),
+    onnx="same",
 )
 def copied(x: Any) -> Any:
     """A copy."""
@@ -62,7 +64,7 @@ def round_bits(x: Any, *, exponent: int, mantissa: int) -> Any:
     return jax.lax.reduce_precision(x, exponent, mantissa)
 
 
-@op("_detach", display="detach", samples=[case(f(3, 4))], **_OWN)
+@op("_detach", display="detach", samples=[case(f(3, 4))], **_OWN, onnx="same")
 def same(x: Any) -> Any:
     """The array itself, recorded without the tape."""
     return x
@@ -70,7 +72,7 @@ def same(x: Any) -> Any:
 
 @op(
     "_identity_with_attr_like_rhs", internal="_identity_with_attr_like_rhs", samples=[case(f(3, 4), f(3, 4))],
-    shapes=lambda shape, **attrs: {"rhs": shape},
+    shapes=lambda shape, **attrs: {"rhs": shape}, onnx="dropout"
 )  # fmt: skip
 def like_rhs(lhs: Any, rhs: Any) -> Any:
     """The first array; a symbol gives both one shape."""
@@ -87,6 +89,7 @@ def like_rhs(lhs: Any, rhs: Any) -> Any:
     samples=[case(f(3, 4)), case(i(2))],
     **_FLAT,
     written=("renamed", "zeros_like"),
+    onnx="zeros",
 )
 def zeros_like(x: Any) -> Any:
     """Zeros in the shape and dtype of an array."""
@@ -100,13 +103,20 @@ def zeros_like(x: Any) -> Any:
     lengths={"shape": int},
     **_FLAT,
     written=("renamed", "_npi_zeros"),
+    onnx="zeros",
 )
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
     """Zeros of a shape."""
     return jnp.zeros(shape, dtype)
 
 
-@op("_reshape_back", display="write_reshaped", samples=[case(f(3, 4), f(2, 6))], **_OWN)
+@op(
+    "_reshape_back",
+    display="write_reshaped",
+    samples=[case(f(3, 4), f(2, 6))],
+    **_OWN,
+    onnx="reshape_back",
+)
 def reshape_back(base: Any, new: Any) -> Any:
     """New contents in the shape of the array whose view they were written to."""
     return jnp.reshape(new, base.shape)
@@ -120,6 +130,7 @@ def reshape_back(base: Any, new: Any) -> Any:
     samples=[case(f(3, 4), scalar=2.5), case(i(3), scalar=7)],
     **_OWN,
     written="filled",
+    onnx="fill",
 )
 def fill(x: Any, *, scalar: Any) -> Any:
     """One number in the shape and dtype of an array."""
@@ -154,6 +165,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
     samples=[case(f(3, 4), f(1, 4)), case(i(3, 4), f(4))],
     **_OWN,
     written="laid",
+    onnx="write",
 )
 def write(x: Any, value: Any) -> Any:
     """A value broadcast to the shape of an array, in its dtype."""
@@ -215,6 +227,7 @@ _KEYS = [
     **_OWN,
     written="basic_index",
     unknown="stays",
+    onnx="basic_index",
 )
 def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """The part of an array at a basic index."""
@@ -239,6 +252,7 @@ def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     ],
     lengths={"key": Run},
     **_OWN,
+    onnx="basic_index_assign",
 )
 def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """An array with the part at a basic index replaced."""
@@ -309,6 +323,7 @@ _ROWS = (Given([2, 0, 2], "int64"), Given([1, 3, 1], "int64"))
     ],
     **_OWN,
     written="advanced_index",
+    onnx="advanced_index",
 )
 def advanced_index(x: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
     """The elements of an array that a key with index arrays names."""
@@ -341,6 +356,7 @@ def advanced_index_assign(x: Any, value: Any, *operands: Any, key: tuple[Any, ..
     display="boolean_mask_assign",
     samples=[case(f(3, 4), b(3, 4), f(1)), case(f(3, 4), b(3), f(1, 4))],
     **_OWN,
+    onnx="mask_assign",
 )
 def mask_assign(x: Any, mask: Any, value: Any) -> Any:
     """An array with one value in all places where a mask over its first axes is True."""

@@ -112,6 +112,7 @@ def _inner_lengths(a: Any, b: Any, at: int, axis: int) -> None:
     ref=np.dot,
     amp="low",
     methods="np",
+    onnx="dot",
 )
 def dot(a: Any, b: Any) -> Any:
     """The sum over the last axis of a and the second last of b (its only one, if it has one)."""
@@ -126,6 +127,7 @@ def dot(a: Any, b: Any) -> Any:
     samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))],
     amp="low",
     methods="nd",
+    onnx="dot_nd",
 )
 def dot_nd(
     lhs: Any,
@@ -149,6 +151,7 @@ def dot_nd(
     samples=[case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(2, 4, 2)), case(f(3, 4), f(4))],
     ref=np.matmul,
     amp="low",
+    onnx="matmul",
 )
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product, broadcast over leading axes."""
@@ -192,6 +195,7 @@ _BATCH = [
     display="batch_dot",
     samples=_BATCH,
     amp="low",
+    onnx="batch_dot",
 )
 def batch_dot(
     a: Any,
@@ -206,20 +210,32 @@ def batch_dot(
 
 
 @op(
-    np="inner", samples=[case(f(3, 4), f(2, 4))], ref=np.inner, internal="_npi_tensordot", amp="low"
+    np="inner",
+    samples=[case(f(3, 4), f(2, 4))],
+    ref=np.inner,
+    internal="_npi_tensordot",
+    amp="low",
+    onnx="inner",
 )
 def inner(a: Any, b: Any) -> Any:
     """The sum over the last axes of both."""
     return jnp.inner(a, b)
 
 
-@op(np="outer", np_linalg="outer", samples=[case(f(3), f(2, 2))], ref=np.outer, internal=None)
+@op(
+    np="outer",
+    np_linalg="outer",
+    samples=[case(f(3), f(2, 2))],
+    ref=np.outer,
+    internal=None,
+    onnx="outer",
+)
 def outer(a: Any, b: Any) -> Any:
     """All products of the elements of two vectors."""
     return jnp.outer(a, b)
 
 
-@op(np="vdot", samples=[case(f(3, 4), f(3, 4))], ref=np.vdot, internal=None, amp="low")
+@op(np="vdot", samples=[case(f(3, 4), f(3, 4))], ref=np.vdot, internal=None, amp="low", onnx="vdot")
 def vdot(a: Any, b: Any) -> Any:
     """The sum of products of corresponding elements."""
     return jnp.vdot(a, b)
@@ -244,6 +260,7 @@ def kron(a: Any, b: Any) -> Any:
     amp="low",
     written="tensordot",
     read={"_npi_tensordot": "tensordot", "_npi_tensordot_int_axes": ("renamed", {})},
+    onnx="tensordot",
 )
 def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     """The sum over pairs of axes."""
@@ -255,6 +272,7 @@ def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     samples=[case(f(3, 4), f(4, 2), subscripts="ij,jk->ik"), case(f(3, 3), subscripts="ii")],
     internal="_npi_einsum",
     amp="low",
+    onnx="einsum",
 )
 def einsum(*operands: Any, subscripts: str, optimize: Any = "optimal") -> Any:
     """Einstein's summation."""
@@ -296,13 +314,13 @@ def linalg_trace(a: Any, *, offset: int = 0) -> Any:
 _DIAG = [case(f(4)), case(f(3, 3), k=1)]
 
 
-@op(np="diag", samples=_DIAG, ref=np.diag, methods="np")
+@op(np="diag", samples=_DIAG, ref=np.diag, methods="np", onnx="diag")
 def diag(array: Any, *, k: int = 0) -> Any:
     """The diagonal of a matrix, or a matrix with this diagonal."""
     return jnp.diag(array, k)
 
 
-@op("diag@nd", nd="diag", samples=_DIAG, methods="nd")
+@op("diag@nd", nd="diag", samples=_DIAG, methods="nd", onnx="diag")
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
     if data.ndim > 1 and data.size and not -data.shape[axis1] < k < data.shape[axis2]:
@@ -323,13 +341,14 @@ def diagflat(array: Any, *, k: int = 0) -> Any:
     samples=[case(f(3, 4)), case(f(2, 3, 4), axis1=1, axis2=2)],
     ref=np.diagonal,
     methods="np",
+    onnx="diag",
 )
 def diagonal(a: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal."""
     return jnp.diagonal(a, offset, axis1, axis2)
 
 
-@op("linalg_diagonal", np_linalg="diagonal", samples=[case(f(2, 3, 3))])
+@op("linalg_diagonal", np_linalg="diagonal", samples=[case(f(2, 3, 3))], onnx=("diag", (-2, -1)))
 def linalg_diagonal(a: Any, *, offset: int = 0) -> Any:
     """The diagonals of matrices."""
     return jnp.diagonal(a, offset, -2, -1)
@@ -366,6 +385,7 @@ def _infinite(ord: Any) -> Any:
     ],
     ref=np.linalg.norm,
     amp="full",
+    onnx="linalg_norm",
 )
 def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Vector and matrix norms, as numpy.linalg.norm has them: floats, of integers too.
@@ -381,6 +401,7 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)],
     internal=None,
     amp="full",
+    onnx=("linalg_norm", False),
 )
 def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Norms of vectors: of all elements, or along axes, which become one; ``keepdims`` keeps it, as the first one.
@@ -546,6 +567,8 @@ _row(
     doc="Determinants.",
     internal="_linalg_det",
     written=("renamed", "_npi_det"),
+    onnx="det",
+    from_onnx="Det",
     amp="full",
 )
 _row(
@@ -699,6 +722,7 @@ def _triangle(A: Any, lower: bool) -> Any:  # noqa: N803
     case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0),
     amp="low",
     numbers=("alpha", "beta"),
+    onnx=("batch_dot", True),
 )
 def gemm(
     A: Any,
@@ -727,6 +751,7 @@ def gemm(
     case(f(4, 3), f(4, 2), transpose_a=True),
     amp="low",
     numbers=("alpha",),
+    onnx="batch_dot",
 )
 def gemm2(
     A: Any,
@@ -799,7 +824,12 @@ def trmm(
 
 
 @_la(
-    "syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True), amp="full", numbers=("alpha",)
+    "syrk",
+    case(f(3, 4), alpha=2.0),
+    case(f(3, 4), transpose=True),
+    amp="full",
+    numbers=("alpha",),
+    onnx="syrk",
 )
 def syrk(A: Any, *, transpose: bool = False, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A A^T, or alpha A^T A."""
@@ -813,7 +843,7 @@ def sumlogdiag(A: Any) -> Any:  # noqa: N803
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@_la("extractdiag", case(f(2, 3, 3)), case(f(3, 3), offset=1), amp="full")
+@_la("extractdiag", case(f(2, 3, 3)), case(f(3, 3), offset=1), amp="full", onnx=("diag", (-2, -1)))
 def extractdiag(A: Any, *, offset: int = 0) -> Any:  # noqa: N803
     """The diagonals of matrices."""
     return jnp.diagonal(A, offset, -2, -1)
@@ -877,7 +907,7 @@ def inverse(A: Any) -> Any:  # noqa: N803
     return _inverse(A, "linalg.inverse")
 
 
-@_la("det", case(_SQUARE), amp="full")
+@_la("det", case(_SQUARE), amp="full", onnx="det")
 def det(A: Any) -> Any:  # noqa: N803
     """Determinants."""
     out = _det(A)

@@ -63,6 +63,7 @@ def _no_gradient(x: Any) -> Any:
     display="BlockGrad",
     smooth=False,
     samples=[case(f(3, 4))],
+    onnx="same",
 )
 def stop_gradient(data: Any) -> Any:
     """The data, through which no gradient flows."""
@@ -84,13 +85,15 @@ def _rounded(x: Any) -> Any:
 _round_through, _sign_through = _straight_through(_rounded), _straight_through(jnp.sign)
 
 
-@op(npx="round_ste", nd_contrib="round_ste", smooth=False, samples=[case(f(3, 4))])
+@op(
+    npx="round_ste", nd_contrib="round_ste", smooth=False, samples=[case(f(3, 4))], onnx="round_ste"
+)
 def round_ste(data: Any) -> Any:
     """Rounding (half away from zero) whose gradient is 1."""
     return _round_through(data)
 
 
-@op(npx="sign_ste", nd_contrib="sign_ste", smooth=False, samples=[case(f(3, 4))])
+@op(npx="sign_ste", nd_contrib="sign_ste", smooth=False, samples=[case(f(3, 4))], onnx="sign_ste")
 def sign_ste(data: Any) -> Any:
     """Sign whose gradient is 1."""
     return _sign_through(data)
@@ -101,6 +104,7 @@ def sign_ste(data: Any) -> Any:
     smooth=False,
     samples=[case(f(3, 4), scalar=2.0)],
     numbers=("scalar",),
+    onnx="same",
 )
 def gradientmultiplier(data: Any, *, scalar: float = 1.0, is_int: bool = False) -> Any:
     """The data; its gradient is multiplied by ``scalar`` (gradient reversal with -1)."""
@@ -181,6 +185,7 @@ def _label_shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, 
     amp="full",
     shapes=_label_shapes,
     numbers=("grad_scale", "ignore_label", "smooth_alpha"),
+    onnx="softmax_output",
 )
 def softmax_output(
     data: Any,
@@ -223,25 +228,33 @@ def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Call
     return output
 
 
-for _name, _link, _slope, _doc in (
-    ("LinearRegressionOutput", lambda x: x, lambda d: d, "The data; the gradient is data - label."),
+for _name, _link, _slope, _doc, _onnx in (
+    (
+        "LinearRegressionOutput",
+        lambda x: x,
+        lambda d: d,
+        "The data; the gradient is data - label.",
+        "plain_output",
+    ),
     (
         "LogisticRegressionOutput",
         jax.nn.sigmoid,
         lambda d: d,
         "sigmoid; the gradient is sigmoid - label.",
+        "logistic_output",
     ),
     (
         "MAERegressionOutput",
         lambda x: x,
         lambda d: jnp.where(d > 0, 1.0, -1.0).astype(d.dtype),
         "The data; the gradient is 1 where data > label, else -1.",
+        "plain_output",
     ),
 ):
     _samples = [case(f(3, 4), f(3, 4)), case(f(3, 1), f(3))]
     op(
         _name, nd=_name, display=_name, doc=_doc, smooth=False, samples=_samples, amp="full", shapes=_like_data,
-        numbers=("grad_scale",),
+        numbers=("grad_scale",), onnx=_onnx,
     )(_regression(_link, _slope))  # fmt: skip
 
 
@@ -253,6 +266,7 @@ for _name, _link, _slope, _doc in (
     amp="full",
     shapes=_label_shapes,
     numbers=("margin", "regularization_coefficient"),
+    onnx="plain_output",
 )
 def svm_output(
     data: Any,
@@ -292,6 +306,7 @@ def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalizati
     samples=[case(f(3, 4)), case(f(3, 4), grad_scale=2.0, normalization="batch")],
     amp="full",
     numbers=("grad_scale", "valid_thresh"),
+    onnx="same",
 )
 def make_loss_layer(
     data: Any, *, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: str = "null"
@@ -302,7 +317,14 @@ def make_loss_layer(
     )
 
 
-@op(nd="make_loss", display="make_loss", smooth=False, samples=[case(f(3, 4))], amp="full")
+@op(
+    nd="make_loss",
+    display="make_loss",
+    smooth=False,
+    samples=[case(f(3, 4))],
+    amp="full",
+    onnx="same",
+)
 def make_loss(data: Any) -> Any:
     """The data; its gradient is 1, whatever the head gradient is."""
     return _make_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null")
@@ -315,6 +337,7 @@ def make_loss(data: Any) -> Any:
     internal="IdentityAttachKLSparseReg",
     amp="full",
     numbers=("sparseness_target", "penalty"),
+    onnx="same",
 )
 def kl_sparse(
     data: Any, *, sparseness_target: float = 0.1, penalty: float = 0.001, momentum: float = 0.9

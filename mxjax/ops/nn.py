@@ -52,6 +52,7 @@ def _dense_shapes(
     shapes=_dense_shapes,
     restates={"num_hidden": (1, 0)},
     required=("num_hidden",),
+    onnx="fully_connected",
 )
 def fully_connected(
     x: Any,
@@ -162,6 +163,7 @@ _CONV = [
     shapes=_convolution_shapes,
     loops=True,
     required=("kernel", "num_filter"),
+    onnx="convolution",
 )
 def convolution(
     data: Any,
@@ -234,6 +236,7 @@ def convolution(
     shapes=partial(_convolution_shapes, transposed=True),
     loops=True,
     required=("kernel", "num_filter"),
+    onnx="deconvolution",
 )
 def deconvolution(
     data: Any,
@@ -335,6 +338,7 @@ def _sum_pool(x: Any, window: Any, strides: Any, padding: Any) -> Any:
         case(f(2, 2, 6, 5), kernel=(2, 2), global_pool=True, pool_type="avg"),
     ],
     nd_order="data kernel pool_type global_pool cudnn_off pooling_convention stride pad p_value count_include_pad layout output_size",
+    onnx="pooling",
 )
 def pooling(
     data: Any,
@@ -403,6 +407,7 @@ _POOLS: dict[str, Any] = {
 @op(
     nd_contrib="AdaptiveAvgPooling2D",
     samples=[case(f(2, 3, 6, 5), output_size=(3, 2)), case(f(2, 3, 4, 4), output_size=1)],
+    onnx="adaptive_avg_pooling",
 )
 def adaptive_avg_pooling(data: Any, *, output_size: Any = 1) -> Any:
     """Averages (N, C, H, W) over windows that divide the image evenly into ``output_size``."""
@@ -496,6 +501,7 @@ _BN = [
     statistics=True,
     initial={"running_mean": '["zero", {}]', "running_var": '["one", {}]'},
     nd_initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    onnx="batch_norm",
 )
 def batch_norm(
     x: Any,
@@ -570,6 +576,7 @@ def batch_norm(
     typed=(0,),
     statistics=True,
     initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    onnx=("batch_norm", True),
 )
 def batch_norm_with_relu(
     data: Any,
@@ -611,6 +618,7 @@ def batch_norm_with_relu(
     typed=(0,),
     statistics=True,
     initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    onnx="batch_norm",
 )
 def sync_batch_norm(
     data: Any,
@@ -675,6 +683,7 @@ def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, 
     shapes=_of_channels("gamma", "beta"),
     numbers=("eps",),
     results=("output", "mean", "std"),
+    onnx="layer_norm",
 )
 def layer_norm(
     data: Any,
@@ -707,6 +716,7 @@ def layer_norm(
     shapes=_of_groups,
     numbers=("eps",),
     results=("output", "mean", "std"),
+    onnx="group_norm",
 )
 def group_norm(
     data: Any,
@@ -743,6 +753,7 @@ def group_norm(
     amp_narrow=True,
     shapes=_of_channels("gamma", "beta", axis=1),
     numbers=("eps",),
+    onnx="instance_norm",
 )
 def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any:
     """Normalises each channel of each sample of (N, C, ...)."""
@@ -758,6 +769,7 @@ def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any
     amp="full",
     amp_narrow=True,
     numbers=("eps",),
+    onnx="l2_normalization",
 )
 def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -> Any:
     """Divides by the L2 norm of each sample (``instance``), pixel (``channel``) or map (``spatial``)."""
@@ -779,6 +791,7 @@ def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -
     amp="full",
     numbers=("alpha", "beta", "knorm"),
     required=("nsize",),
+    onnx="lrn",
 )
 def lrn(
     data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.0, nsize: int = 5
@@ -806,6 +819,7 @@ def _drops(p: Any = 0.5, mode: str = "training", is_train: bool = False, **attrs
     modal=True,
     samples=[case(f(4, 5), p=0.5), case(f(4, 5), p=0.3, mode="always", axes=(0,))],
     numbers=("p",),
+    onnx="dropout",
 )
 def dropout(
     key: Any,
@@ -847,6 +861,7 @@ def dropout(
     restates={"input_dim": (1, 0), "output_dim": (1, 1)},
     required=("input_dim", "output_dim"),
     typed=(1,),
+    onnx="embedding",
 )
 def embedding(
     data: Any,
@@ -873,6 +888,7 @@ def embedding(
     display="Flatten",
     samples=[case(f(2, 3, 4)), case(f(3))],
     methods={"nd": "flatten"},
+    onnx="reshape",
 )
 def batch_flatten(data: Any) -> Any:
     """(N, ...) to (N, rest)."""
@@ -890,6 +906,7 @@ def batch_flatten(data: Any) -> Any:
         {1: (shape[1], 1, *[2 * scale - scale % 2] * 2)} if sample_type == "bilinear" else {}
     ),
     required=("sample_type",),
+    onnx="up_sampling",
 )
 def up_sampling(
     *data: Any,
@@ -920,7 +937,7 @@ def up_sampling(
     return sum(outs[1:], outs[0]) if multi_input_mode == "sum" else jnp.concatenate(outs, 1)
 
 
-@op(nd="im2col", samples=[case(f(1, 2, 4, 4), kernel=(2, 2), stride=(1, 1))])
+@op(nd="im2col", samples=[case(f(1, 2, 4, 4), kernel=(2, 2), stride=(1, 1))], onnx="im2col")
 def im2col(
     data: Any, *, kernel: Any, stride: Any = None, dilate: Any = None, pad: Any = None
 ) -> Any:
@@ -972,7 +989,7 @@ def _scores(q: Any, k: Any) -> Any:
 _ATT = dict(npx="interleaved_matmul_selfatt_qk", nd_contrib="interleaved_matmul_selfatt_qk")
 
 
-@op(**_ATT, samples=[case(f(3, 2, 24), heads=2)], amp="widest")
+@op(**_ATT, samples=[case(f(3, 2, 24), heads=2)], amp="widest", onnx="selfatt_qk")
 def interleaved_matmul_selfatt_qk(queries_keys_values: Any, *, heads: int) -> Any:
     """Scaled scores of self-attention from interleaved projections (T, N, heads * 3 * d)."""
     q, k, _ = _heads(queries_keys_values, heads, 3)
@@ -984,6 +1001,7 @@ def interleaved_matmul_selfatt_qk(queries_keys_values: Any, *, heads: int) -> An
     nd_contrib="interleaved_matmul_selfatt_valatt",
     samples=[case(f(3, 2, 24), f(4, 3, 3), heads=2)],
     amp="widest",
+    onnx="selfatt_valatt",
 )
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: Any, attention: Any, *, heads: int
@@ -997,6 +1015,7 @@ def interleaved_matmul_selfatt_valatt(
     nd_contrib="interleaved_matmul_encdec_qk",
     samples=[case(f(3, 2, 8), f(4, 2, 16), heads=2)],
     amp="widest",
+    onnx="encdec_qk",
 )
 def interleaved_matmul_encdec_qk(queries: Any, keys_values: Any, *, heads: int) -> Any:
     """Scaled scores of queries (Tq, N, heads * d) and interleaved keys (Tk, N, heads * 2 * d)."""
@@ -1008,13 +1027,14 @@ def interleaved_matmul_encdec_qk(queries: Any, keys_values: Any, *, heads: int) 
     nd_contrib="interleaved_matmul_encdec_valatt",
     samples=[case(f(4, 2, 16), f(4, 3, 4), heads=2)],
     amp="widest",
+    onnx="encdec_valatt",
 )
 def interleaved_matmul_encdec_valatt(keys_values: Any, attention: Any, *, heads: int) -> Any:
     """Interleaved values weighted by attention (N * heads, Tq, Tk)."""
     return _together(jnp.matmul(attention, _heads(keys_values, heads, 2)[1]), heads)
 
 
-@op(nd_contrib="div_sqrt_dim", samples=[case(f(2, 4))])
+@op(nd_contrib="div_sqrt_dim", samples=[case(f(2, 4))], onnx="div_sqrt_dim")
 def div_sqrt_dim(data: Any) -> Any:
     """data / sqrt(length of the last axis)."""
     return (data / np.sqrt(data.shape[-1])).astype(data.dtype)

@@ -182,17 +182,34 @@ def _min(x: Any, axis: Any, keepdims: bool) -> Any:
     return extreme(x, "min", axis, keepdims)
 
 
-reduction("sum", _sum, typed=True, amp="full", methods="np")
-reduction("prod", _prod, names=("prod", "product"), typed=True, amp="full", methods="np")
-reduction("mean", mean, typed=True, amp="full", methods="np", wide="float64")
-reduction("max", _max, names=("max", "amax"), methods="np")
-reduction("min", _min, names=("min", "amin"), methods="np")
+reduction("sum", _sum, typed=True, amp="full", methods="np", onnx=("reduced", "ReduceSum"))
+reduction(
+    "prod",
+    _prod,
+    names=("prod", "product"),
+    typed=True,
+    amp="full",
+    methods="np",
+    onnx=("reduced", "ReduceProd"),
+)
+reduction(
+    "mean",
+    mean,
+    typed=True,
+    amp="full",
+    methods="np",
+    wide="float64",
+    onnx=("reduced", "ReduceMean"),
+)
+reduction("max", _max, names=("max", "amax"), methods="np", onnx=("reduced", "ReduceMax"))
+reduction("min", _min, names=("min", "amin"), methods="np", onnx=("reduced", "ReduceMin"))
 reduction(
     "any",
     lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k),
     names=("any", "sometrue"),
     methods="np",
     **_FLAT,
+    onnx=("any_all", "ReduceMax"),
 )
 reduction(
     "all",
@@ -200,6 +217,7 @@ reduction(
     names=("all", "alltrue"),
     methods="np",
     **_FLAT,
+    onnx=("any_all", "ReduceMin"),
 )
 reduction(
     "ptp",
@@ -207,14 +225,21 @@ reduction(
     ref=np.ptp,
     internal=None,
     methods="np",
+    onnx="ptp",
 )
 reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), internal=None, **_FLAT)
 reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), internal=None, **_FLAT)
-legacy_reduction("sum", _sum, names=("sum", "sum_axis"), amp="full", methods="nd")
-legacy_reduction("prod", _prod, amp="full", methods="nd")
-legacy_reduction("mean", _mean_nd, amp="full", methods="nd")
-legacy_reduction("max", _max, names=("max", "max_axis"), methods="nd")
-legacy_reduction("min", _min, names=("min", "min_axis"), methods="nd")
+legacy_reduction(
+    "sum", _sum, names=("sum", "sum_axis"), amp="full", methods="nd", onnx=("reduced", "ReduceSum")
+)
+legacy_reduction("prod", _prod, amp="full", methods="nd", onnx=("reduced", "ReduceProd"))
+legacy_reduction("mean", _mean_nd, amp="full", methods="nd", onnx=("reduced", "ReduceMean"))
+legacy_reduction(
+    "max", _max, names=("max", "max_axis"), methods="nd", onnx=("reduced", "ReduceMax")
+)
+legacy_reduction(
+    "min", _min, names=("min", "min_axis"), methods="nd", onnx=("reduced", "ReduceMin")
+)
 
 
 def _without_nan(fn: Callable[..., Any], fill: float) -> Callable[..., Any]:
@@ -238,6 +263,7 @@ reduction(
     typed=True,
     internal=None,
     methods="np",
+    onnx=("without_nan", "ReduceSum", 0),
 )
 reduction(
     "nanprod",
@@ -245,9 +271,12 @@ reduction(
     typed=True,
     internal=None,
     methods="np",
+    onnx=("without_nan", "ReduceProd", 1),
 )
-legacy_reduction("nansum", _nansum, amp="full", methods="nd")
-legacy_reduction("nanprod", _nanprod, amp="full", methods="nd")
+legacy_reduction("nansum", _nansum, amp="full", methods="nd", onnx=("without_nan", "ReduceSum", 0))
+legacy_reduction(
+    "nanprod", _nanprod, amp="full", methods="nd", onnx=("without_nan", "ReduceProd", 1)
+)
 
 
 # ----------------------------------------------------------------------------------- statistics
@@ -286,7 +315,7 @@ _SPREAD = [*_CASES, case(f(3, 4), axis=1, ddof=1)]
 _OUT = "a axis dtype out"
 for _name, _fn, _doc in (("std", jnp.std, "Standard deviation."), ("var", jnp.var, "Variance.")):
     op(
-        _name, np=_name, samples=_SPREAD, ref=getattr(np, _name), doc=_doc, amp="full", methods="np", order=f"{_OUT} correction keepdims"
+        _name, np=_name, samples=_SPREAD, ref=getattr(np, _name), doc=_doc, amp="full", methods="np", order=f"{_OUT} correction keepdims", onnx=_name,
     )(_spread(_fn))  # fmt: skip
 
 
@@ -338,6 +367,7 @@ op(
     amp="full",
     order="a axis weights returned out",
     written="average",
+    onnx="average",
 )
 def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = False) -> Any:
     """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights.
@@ -440,6 +470,7 @@ for _name, _nan, _internal, _doc in (
     samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)],
     amp="full",
     outputs=2,
+    onnx="moments",
 )
 def moments(data: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
     """(mean, variance) along axes."""
@@ -538,7 +569,7 @@ def norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
 _NORM = [case(f(3, 4, low=0.5)), case(f(3, 4, low=0.5), ord=1, axis=1, keepdims=True)]
 
 
-@op("norm", npx="norm", nd="norm", samples=_NORM, amp="full", methods="nd np")
+@op("norm", npx="norm", nd="norm", samples=_NORM, amp="full", methods="nd np", onnx="norm")
 def norm_row(
     data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False
 ) -> Any:
@@ -616,16 +647,16 @@ def _as_numbers(positions: Any, data: Any, n: int) -> Any:
     return positions.astype(data.dtype)
 
 
-for _name in ("argmax", "argmin"):
-    reduction(_name, _position(_name), samples=_ARG, methods="np", **_FLAT)
+for _name, _onnx in (("argmax", ("position", "ArgMax")), ("argmin", ("position", "ArgMin"))):
+    reduction(_name, _position(_name), samples=_ARG, methods="np", onnx=_onnx, **_FLAT)
     reduction("nan" + _name, _position(_name), samples=_ARG, internal=None, **_FLAT)
     _doc = f"{_name}, as numbers of the array's dtype."
-    op(_name + "@nd", nd=_name, samples=_ARG, doc=_doc, methods="nd", **_FLAT)(
+    op(_name + "@nd", nd=_name, samples=_ARG, doc=_doc, methods="nd", onnx=_onnx, **_FLAT)(
         _legacy_position(_name)
     )
 
 
-@op(nd="argmax_channel", samples=[case(f(3, 4))], methods="nd np", **_FLAT)
+@op(nd="argmax_channel", samples=[case(f(3, 4))], methods="nd np", **_FLAT, onnx="argmax_channel")
 def argmax_channel(data: Any) -> Any:
     """argmax along axis 1."""
     return _as_numbers(_first("argmax", data, 1, False), data, data.shape[1])
@@ -676,6 +707,7 @@ op(
     amp="full",
     methods="np",
     loops=True,
+    onnx="cumsum",
 )(_running(_cumsum, wide=False))
 op(
     "cumprod",
@@ -709,6 +741,7 @@ op(
     samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)],
     ref=np.diff,
     order="a n axis prepend append",
+    onnx="diff",
 )
 def diff(a: Any, prepend: Any = None, append: Any = None, *, n: int = 1, axis: int = -1) -> Any:
     """n-th differences along an axis."""
@@ -734,7 +767,7 @@ def trapz(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     return jnp.trapezoid(y, x, dx, axis)
 
 
-@op("count_nonzero", samples=[case(i(3, 4))], **_FLAT)
+@op("count_nonzero", samples=[case(i(3, 4))], **_FLAT, onnx="count_nonzero")
 def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """How many elements are not zero."""
     return (a != 0).sum(axes_of(axis, a.ndim), keepdims=keepdims, dtype="int64")

@@ -241,7 +241,7 @@ def _drops(p: Any = 0.0, num_layers: int = 1, is_train: bool = False, **attrs: A
     nd_order="data parameters state state_cell sequence_length state_size num_layers bidirectional mode p state_outputs projection_size "
     "lstm_state_clip_min lstm_state_clip_max lstm_state_clip_nan use_sequence_length",
     loops=True,
-    paired=True, results=("output", "state_output", "statecell_output"), follows={"state": 1, "state_cell": 1}
+    paired=True, results=("output", "state_output", "statecell_output"), follows={"state": 1, "state_cell": 1},  onnx="rnn"
 )  # fmt: skip
 def rnn(
     key: Any,
@@ -335,6 +335,7 @@ def rnn(
     aliases=("_npi_rnn_param_concat",),
     samples=[case(f(3), f(5), dim=0)],
     unknown="tied",
+    onnx="concatenate",
 )
 def rnn_param_concat(*data: Any, dim: int = 1, num_args: int | None = None) -> Any:
     """Weights and biases, as vectors, as the one vector that `rnn` takes."""

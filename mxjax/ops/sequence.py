@@ -42,7 +42,7 @@ def _lengths(
 @op(
     **_names("mask"),
     samples=[case(f(4, 2, 3)), case(f(4, 2, 3), _LENGTHS, use_sequence_length=True), case(f(2, 4), _LENGTHS, use_sequence_length=True, axis=1, value=-1.0)],
-    numbers=("value",), typed=(0,)
+    numbers=("value",), typed=(0,),  onnx="sequence_mask"
 )  # fmt: skip
 def sequence_mask(
     data: Any,
@@ -62,6 +62,7 @@ def sequence_mask(
     **_names("last"),
     samples=[case(f(4, 2, 3)), case(f(4, 2, 3), _LENGTHS, use_sequence_length=True)],
     typed=(0,),
+    onnx="sequence_last",
 )
 def sequence_last(
     data: Any, sequence_length: Any = None, *, use_sequence_length: bool = False, axis: int = 0
@@ -79,6 +80,7 @@ def sequence_last(
     **_names("reverse"),
     samples=[case(f(4, 2, 3)), case(f(4, 2, 3), _LENGTHS, use_sequence_length=True)],
     typed=(0,),
+    onnx="sequence_reverse",
 )
 def sequence_reverse(
     data: Any, sequence_length: Any = None, *, use_sequence_length: bool = False, axis: int = 0

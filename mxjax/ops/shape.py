@@ -126,6 +126,7 @@ def _check_order(order: str) -> None:
     internal="_npx_reshape",
     lengths={"newshape": int},
     unknown="same size",
+    onnx="reshape",
 )
 def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     """The elements in C order in another shape; one -1 stands for what remains."""
@@ -145,6 +146,7 @@ def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     internal="_npx_reshape",
     lengths={"newshape": int},
     unknown="same size",
+    onnx="reshape",
 )
 def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
     """Reshape with codes: -1 infers, -2 copies a length, -3 drops a 1, -4 copies the rest, -5 merges two,
@@ -163,6 +165,7 @@ def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C
     ],
     lengths={"shape": int},
     unknown="same size",
+    onnx="reshape",
 )
 def reshape_nd(
     data: Any,
@@ -190,6 +193,7 @@ def reshape_nd(
     ],
     methods="nd np",
     typed=(0,),
+    onnx="reshape",
 )
 def reshape_like(
     lhs: Any,
@@ -206,7 +210,14 @@ def reshape_like(
     return lhs.reshape(lhs.shape[: a[0]] + rhs.shape[c[0] : c[1]] + lhs.shape[a[1] :])
 
 
-@op(np="ravel", samples=[case(f(2, 3))], ref=np.ravel, internal="_npx_reshape", written="ravel")
+@op(
+    np="ravel",
+    samples=[case(f(2, 3))],
+    ref=np.ravel,
+    internal="_npx_reshape",
+    written="ravel",
+    onnx="reshape",
+)
 def ravel(x: Any, *, order: str = "C") -> Any:
     """The elements in one row."""
     _check_order(order)
@@ -222,6 +233,7 @@ def ravel(x: Any, *, order: str = "C") -> Any:
     ref=np.expand_dims,
     internal="expand_dims",
     methods="nd np",
+    onnx="expand_dims",
 )
 def expand_dims(a: Any, *, axis: int) -> Any:
     """A new axis of length 1."""
@@ -235,7 +247,9 @@ def expand_dims(a: Any, *, axis: int) -> Any:
 _SQUEEZED = [case(f(3, 1, 4, 1)), case(f(3, 1, 4), axis=-2)]
 
 
-@op(np="squeeze", display="squeeze", samples=_SQUEEZED, ref=np.squeeze, methods="np")
+@op(
+    np="squeeze", display="squeeze", samples=_SQUEEZED, ref=np.squeeze, methods="np", onnx="reshape"
+)
 def squeeze(a: Any, *, axis: Any = None) -> Any:
     """Without the axes of length 1, or without those given."""
     if a.ndim == 0 and axis in (0, -1):
@@ -251,7 +265,12 @@ def squeeze(a: Any, *, axis: Any = None) -> Any:
 
 
 @op(
-    "squeeze@nd", nd="squeeze", display="squeeze", samples=[*_SQUEEZED, case(f(1, 1))], methods="nd"
+    "squeeze@nd",
+    nd="squeeze",
+    display="squeeze",
+    samples=[*_SQUEEZED, case(f(1, 1))],
+    methods="nd",
+    onnx="reshape",
 )
 def squeeze_nd(data: Any, *, axis: Any = None) -> Any:
     """Without the axes of length 1, or without those given."""
@@ -271,6 +290,7 @@ _T = [case(f(2, 3, 4)), case(f(2, 3, 4), axes=(1, -1, 0))]
     display="transpose",
     samples=_T,
     ref=np.transpose,
+    onnx="transpose",
 )
 def transpose(a: Any, *, axes: Any = None) -> Any:
     """Axes in another order, reversed if none is given."""
@@ -294,6 +314,7 @@ def transpose(a: Any, *, axes: Any = None) -> Any:
     methods="np",
     written=("renamed", "SwapAxis", {"axis1": "dim1", "axis2": "dim2"}),
     read={"_npi_swapaxes": ("renamed", {"dim1": "axis1", "dim2": "axis2"})},
+    onnx="swapaxes",
 )
 def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
@@ -306,6 +327,7 @@ def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
     display="SwapAxis",
     samples=[case(f(2, 3, 4), dim1=0, dim2=2)],
     methods="nd",
+    onnx="swapaxes",
 )
 def swapaxes_nd(data: Any, *, dim1: int = 0, dim2: int = 0) -> Any:
     """Two axes exchanged."""
@@ -317,6 +339,7 @@ def swapaxes_nd(data: Any, *, dim1: int = 0, dim2: int = 0) -> Any:
     nd="moveaxis",
     samples=[case(f(2, 3, 4), source=0, destination=-1)],
     ref=np.moveaxis,
+    onnx="moveaxis",
 )
 def moveaxis(a: Any, *, source: Any, destination: Any) -> Any:
     """Axes moved to other places."""
@@ -334,7 +357,7 @@ def moveaxis(a: Any, *, source: Any, destination: Any) -> Any:
     return jnp.moveaxis(a, *places)
 
 
-@op(np="rollaxis", samples=[case(f(2, 3, 4), axis=2)], ref=np.rollaxis)
+@op(np="rollaxis", samples=[case(f(2, 3, 4), axis=2)], ref=np.rollaxis, onnx="rollaxis")
 def rollaxis(a: Any, *, axis: int, start: int = 0) -> Any:
     """An axis moved before another."""
     return jnp.rollaxis(a, axis, start)
@@ -346,6 +369,7 @@ def rollaxis(a: Any, *, axis: int, start: int = 0) -> Any:
     np="matrix_transpose",
     samples=[case(f(2, 3, 4))],
     internal="SwapAxis",
+    onnx="matrix_transpose",
 )
 def matrix_transpose(a: Any) -> Any:
     """The last two axes exchanged."""
@@ -356,7 +380,13 @@ def matrix_transpose(a: Any) -> Any:
     return jnp.swapaxes(a, -1, -2)
 
 
-@op(np="flip", samples=[case(f(2, 3)), case(f(2, 3, 4), axis=(0, -1))], ref=np.flip, methods="np")
+@op(
+    np="flip",
+    samples=[case(f(2, 3)), case(f(2, 3, 4), axis=(0, -1))],
+    ref=np.flip,
+    methods="np",
+    onnx="flip",
+)
 def flip(m: Any, *, axis: Any = None) -> Any:
     """Axes reversed: all of them if none is given."""
     return jnp.flip(m, axis)
@@ -368,6 +398,7 @@ def flip(m: Any, *, axis: Any = None) -> Any:
     display="reverse",
     samples=[case(f(2, 3), axis=1)],
     methods="nd",
+    onnx="flip",
 )
 def flip_nd(data: Any, *, axis: Any) -> Any:
     """Axes reversed."""
@@ -380,6 +411,7 @@ def flip_nd(data: Any, *, axis: Any) -> Any:
     ref=np.flipud,
     internal="_npi_flip",
     written=("flipped", 0),
+    onnx=("flip", 0),
 )
 def flipud(m: Any) -> Any:
     """Axis 0 reversed."""
@@ -392,6 +424,7 @@ def flipud(m: Any) -> Any:
     ref=np.fliplr,
     internal="_npi_flip",
     written=("flipped", 1),
+    onnx=("flip", 1),
 )
 def fliplr(m: Any) -> Any:
     """Axis 1 reversed."""
@@ -403,13 +436,14 @@ def fliplr(m: Any) -> Any:
     samples=[case(f(3, 4), shift=2), case(f(3, 4), shift=(1, -1), axis=(0, 1))],
     ref=np.roll,
     numbers=("shift",),
+    onnx="roll",
 )
 def roll(a: Any, *, shift: Any, axis: Any = None) -> Any:
     """Elements moved round along axes."""
     return jnp.roll(a, shift, axis)
 
 
-@op(np="rot90", samples=[case(f(3, 4)), case(f(3, 4), k=2)], ref=np.rot90)
+@op(np="rot90", samples=[case(f(3, 4)), case(f(3, 4), k=2)], ref=np.rot90, onnx="rot90")
 def rot90(m: Any, *, k: int = 1, axes: Any = (0, 1)) -> Any:
     """Turned by 90 degrees, k times."""
     return jnp.rot90(m, k, axes)
@@ -431,6 +465,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     ref=np.broadcast_to,
     methods="np",
     lengths={"shape": int},
+    onnx="broadcast_to",
 )
 def broadcast_to(array: Any, *, shape: Any) -> Any:
     """Repeated to a shape; -2 keeps a length."""
@@ -450,6 +485,7 @@ def broadcast_to(array: Any, *, shape: Any) -> Any:
     samples=[case(f(3, 1), shape=(0, 4))],
     methods="nd",
     lengths={"shape": int},
+    onnx="broadcast_to",
 )
 def broadcast_to_nd(data: Any, *, shape: Any) -> Any:
     """Repeated to a shape; 0 keeps a length."""
@@ -462,6 +498,7 @@ def broadcast_to_nd(data: Any, *, shape: Any) -> Any:
     samples=[case(f(3, 1), f(3, 4)), case(f(3, 1), f(2, 4), lhs_axes=(1,), rhs_axes=(1,))],
     methods="nd np",
     typed=(0,),
+    onnx="broadcast_like",
 )
 def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = None) -> Any:
     """lhs repeated to the shape of rhs, or along some of its axes."""
@@ -481,6 +518,7 @@ def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = 
     nd=("broadcast_axis", "broadcast_axes"),
     samples=[case(f(3, 1), axis=1, size=4)],
     methods={"nd": "broadcast_axes", "np": "broadcast_axes"},
+    onnx="broadcast_to",
 )
 def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     """Axes of length 1 repeated to a size."""
@@ -499,6 +537,7 @@ def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     internal="tile",
     methods="nd np",
     lengths={"reps": int},
+    onnx="tile",
 )
 def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     """The array repeated ``reps`` times along each axis."""
@@ -521,6 +560,7 @@ def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     nd_aliases=("_npi_repeat", "_np_repeat"),
     methods="nd np",
     read={"_np_repeat": ("renamed", {})},
+    onnx="repeat",
 )
 def repeat(a: Any, *, repeats: Any, axis: int | None = None) -> Any:
     """Each element repeated along an axis (flat if none is given)."""
@@ -576,6 +616,7 @@ _JOIN = [case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=-1)]
     amp="widest",
     written=("joined", "axis"),
     read={"_npi_concatenate": ("renamed", {"dim": "axis"})},
+    onnx="concatenate",
 )
 def concatenate(*seq: Any, axis: int | None = 0) -> Any:
     """Arrays joined along an axis they have; flat with ``axis=None``."""
@@ -588,25 +629,26 @@ def concatenate(*seq: Any, axis: int | None = 0) -> Any:
     display="Concat",
     samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(1, 3), dim=0)],
     amp="widest",
+    onnx="concatenate",
 )
 def concat_nd(*data: Any, dim: int = 1, num_args: int | None = None) -> Any:
     """Arrays joined along an axis they have."""
     return concatenate_arrays(data, dim)
 
 
-@op("concatenate@nd", nd="concatenate", samples=_JOIN, internal=None)
+@op("concatenate@nd", nd="concatenate", samples=_JOIN, internal=None, onnx="concatenate")
 def concatenate_nd(*arrays: Any, axis: int = 0, always_copy: bool = True) -> Any:
     """Arrays joined along an axis they have."""
     return concatenate_arrays(arrays, axis)
 
 
-@op(np="stack", display="stack", samples=_JOIN, internal="stack", amp="widest")
+@op(np="stack", display="stack", samples=_JOIN, internal="stack", amp="widest", onnx="stack")
 def stack(*arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape joined along a new axis."""
     return jnp.stack(_same_dtype(arrays), axis)
 
 
-@op("stack@nd", nd="stack", samples=_JOIN, amp="widest")
+@op("stack@nd", nd="stack", samples=_JOIN, amp="widest", onnx="stack")
 def stack_nd(*data: Any, axis: int = 0, num_args: int | None = None) -> Any:
     """Arrays of one shape joined along a new axis."""
     return jnp.stack(_same_dtype(data), axis)
@@ -615,25 +657,25 @@ def stack_nd(*data: Any, axis: int = 0, num_args: int | None = None) -> Any:
 _PAIR = [case(f(2, 3), f(2, 3)), case(f(3), f(3))]
 
 
-@op(np=("vstack", "row_stack"), samples=_PAIR, amp="widest")
+@op(np=("vstack", "row_stack"), samples=_PAIR, amp="widest", onnx=("stacks", 2, 0))
 def vstack(*arrays: Any) -> Any:
     """Arrays joined as rows."""
     return jnp.vstack(_same_dtype(arrays))
 
 
-@op(np="hstack", samples=_PAIR, amp="widest")
+@op(np="hstack", samples=_PAIR, amp="widest", onnx=("stacks", 1, 1))
 def hstack(*arrays: Any) -> Any:
     """Arrays joined along axis 1 (vectors: axis 0)."""
     return jnp.hstack(_same_dtype(arrays))
 
 
-@op(np="dstack", samples=_PAIR, amp="widest")
+@op(np="dstack", samples=_PAIR, amp="widest", onnx=("stacks", 3, 2))
 def dstack(*arrays: Any) -> Any:
     """Arrays joined along axis 2."""
     return jnp.dstack(_same_dtype(arrays))
 
 
-@op(np="column_stack", samples=_PAIR, amp="widest")
+@op(np="column_stack", samples=_PAIR, amp="widest", onnx=("stacks", 2, 1, True))
 def column_stack(*tup: Any) -> Any:
     """Vectors as columns, matrices side by side."""
     return jnp.column_stack(_same_dtype(tup))
@@ -646,6 +688,7 @@ def column_stack(*tup: Any) -> Any:
     internal="Concat",
     amp="widest",
     written=("joined", "axis"),
+    onnx="concatenate",
 )
 def append(arr: Any, values: Any, *, axis: int | None = None) -> Any:
     """``values`` after ``arr`` (both flat if no axis is given)."""
@@ -698,6 +741,7 @@ _SPLIT = [case(f(4, 6), indices_or_sections=2), case(f(4, 6), indices_or_section
     listed=True,
     methods="np",
     written="split",
+    onnx="split",
 )
 def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Equal parts, or parts between the given places."""
@@ -712,6 +756,7 @@ def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     listed=True,
     written=("split", 0, "_npi_array_split"),
     read={"_npi_array_split": "split"},
+    onnx="split",
 )
 def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Nearly equal parts, or parts between the given places."""
@@ -725,6 +770,7 @@ def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     listed=True,
     written=("split", 1, "_npi_hsplit"),
     read={"_npi_hsplit": "split"},
+    onnx=("split", 1),
 )
 def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 1 (of vectors: axis 0)."""
@@ -738,6 +784,7 @@ def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     outputs=_parts,
     listed=True,
     written="split",
+    onnx=("split", 0),
 )
 def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 0."""
@@ -753,6 +800,7 @@ def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     outputs=_parts,
     listed=True,
     written=("split", 2),
+    onnx=("split", 2),
 )
 def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 2."""
@@ -768,6 +816,7 @@ def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     samples=[case(f(2, 4), num_outputs=2), case(f(2, 4), num_outputs=2, axis=0, squeeze_axis=True)],
     outputs=lambda attrs, n: attrs["num_outputs"],
     methods={"nd": "split"},
+    onnx="split",
 )
 def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: bool = False) -> Any:
     """Equal parts along an axis; ``squeeze_axis`` drops it where its length has become 1."""
@@ -788,6 +837,7 @@ def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: b
     methods="nd np",
     written="split",
     read={"_split_v2": "split", "_npi_split": "split"},
+    onnx="split",
 )
 def split_v2(
     ary: Any, *, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
@@ -815,6 +865,7 @@ for _n in (1, 2, 3):
         samples=_samples,
         doc=_doc,
         outputs=lambda attrs, n: n,
+        onnx=("atleast", _n),
     )(_at_least(_n))
 
 
@@ -824,6 +875,7 @@ for _n in (1, 2, 3):
     samples=[case(f(3, 1), f(4))],
     internal=None,
     outputs=lambda attrs, n: n,
+    onnx="broadcast_arrays",
 )
 def broadcast_arrays(*args: Any) -> Any:
     """All arrays repeated to their common shape."""
@@ -863,6 +915,7 @@ _PAD_MODES = ("constant", "edge", "reflect", "symmetric", "maximum", "minimum")
     ref=np.pad,
     methods="np",
     numbers=("constant_values",),
+    onnx="pad",
 )
 def pad(
     x: Any, *, pad_width: Any = None, mode: str = "constant", constant_values: Any = 0, reflect_type: str = "even",
@@ -892,6 +945,7 @@ def pad(
     ],
     methods="nd",
     numbers=("constant_value",),
+    onnx="pad_nd",
 )
 def pad_nd(
     data: Any, *, mode: str = "constant", pad_width: Any, constant_value: float = 0.0
@@ -922,6 +976,7 @@ def pad_nd(
     unknown="apart",
     typed=(),
     dtype="int64",
+    onnx="shape_array",
 )
 def shape_array(data: Any) -> Any:
     """The shape as an int64 vector."""
@@ -937,6 +992,7 @@ def shape_array(data: Any) -> Any:
     unknown="apart",
     typed=(),
     dtype="int64",
+    onnx="size_array",
 )
 def size_array(data: Any) -> Any:
     """The number of elements as an int64 vector of length 1."""
@@ -954,7 +1010,12 @@ def _block(size: int, shape: tuple[int, ...], length: int, power: int) -> int:
     return size
 
 
-@op(nd="depth_to_space", samples=[case(f(1, 8, 2, 3), block_size=2)], methods="nd np")
+@op(
+    nd="depth_to_space",
+    samples=[case(f(1, 8, 2, 3), block_size=2)],
+    methods="nd np",
+    onnx="depth_to_space",
+)
 def depth_to_space(data: Any, *, block_size: int) -> Any:
     """(N, C, H, W) to (N, C / b^2, H b, W b)."""
     n, c, h, w = data.shape
@@ -963,7 +1024,12 @@ def depth_to_space(data: Any, *, block_size: int) -> Any:
     return jnp.transpose(x, (0, 3, 4, 1, 5, 2)).reshape(n, c // (s * s), h * s, w * s)
 
 
-@op(nd="space_to_depth", samples=[case(f(1, 2, 4, 6), block_size=2)], methods="nd np")
+@op(
+    nd="space_to_depth",
+    samples=[case(f(1, 2, 4, 6), block_size=2)],
+    methods="nd np",
+    onnx="space_to_depth",
+)
 def space_to_depth(data: Any, *, block_size: int) -> Any:
     """(N, C, H, W) to (N, C b^2, H / b, W / b)."""
     n, c, h, w = data.shape
@@ -989,6 +1055,7 @@ def index_array(data: Any, *, axes: Any = None) -> Any:
         case(f(1, 2, 5, 5), f(1, 2, 3, 4), center_crop=True),
     ],
     internal="Crop",
+    onnx="crop",
 )
 def crop(
     *data: Any,

@@ -50,7 +50,15 @@ def in_order(x: Any, axis: int, descending: bool) -> Any:
 _SORT = [case(f(3, 4)), case(f(3, 4), axis=0), case(f(3, 4), axis=None), case(i(3, 4), axis=1)]
 
 
-@op(np="sort", samples=_SORT, ref=np.sort, internal="sort", methods="np", written="sort")
+@op(
+    np="sort",
+    samples=_SORT,
+    ref=np.sort,
+    internal="sort",
+    methods="np",
+    written="sort",
+    onnx="sort",
+)
 def sort(
     a: Any,
     *,
@@ -73,6 +81,7 @@ def sort(
     **_FLAT,
     written="argsort",
     dtype="attribute",
+    onnx="argsort",
 )
 def argsort(
     a: Any,
@@ -87,7 +96,13 @@ def argsort(
     return in_order(*_flat(a, axis), descending).astype("int64")
 
 
-@op("sort@nd", nd="sort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], methods="nd")
+@op(
+    "sort@nd",
+    nd="sort",
+    samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)],
+    methods="nd",
+    onnx="sort",
+)
 def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
     """Sorted along an axis (flat with None)."""
     return jnp.sort(*_flat(data, axis), descending=not is_ascend)
@@ -101,6 +116,7 @@ def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
     methods="nd",
     **_FLAT,
     dtype="attribute",
+    onnx="argsort",
 )
 def argsort_nd(
     data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32"
@@ -109,7 +125,7 @@ def argsort_nd(
     return in_order(*_flat(data, axis), not is_ascend).astype(dtype)
 
 
-@op(np="msort", samples=[case(f(3, 4))], internal=None)
+@op(np="msort", samples=[case(f(3, 4))], internal=None, onnx=("sort", 0))
 def msort(a: Any) -> Any:
     """Sorted along axis 0."""
     return jnp.sort(a, 0)
@@ -183,6 +199,7 @@ _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "bo
     outputs=lambda attrs, n: 2 if attrs["ret_typ"] == "both" else 1,
     methods="nd np",
     dtype="attribute",
+    onnx="topk",
 )
 def topk(
     data: Any,

@@ -520,7 +520,7 @@ def _divided(row: dict[str, Any], both: bool) -> tuple[dict[str, Any], dict[str,
         mine, nds = ({c: n for c, n in methods.items() if c == cls} for cls in ("np", "nd"))
     else:
         mine, nds = (cls if cls in methods.split() else None for cls in ("np", "nd"))
-    nd_own = {**own, "internal": CONVENTION, "aliases": (), "read": {}}
+    nd_own = {**own, "internal": CONVENTION, "aliases": (), "read": {}, "from_onnx": None}
     nd_own.update(order="", nd_order=others.pop("order", ""))
     return {**own, "methods": mine}, {**nd_own, "methods": nds, **others}
 

@@ -3,6 +3,7 @@
 import zlib
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -10,7 +11,7 @@ from mxjax import errors
 from mxjax.array.creation import array
 from mxjax.onnx.mx2onnx.exporting import model_of
 from mxjax.onnx.mx2onnx.translating import Graph
-from mxjax.onnx.mx2onnx.writer import TABLE
+from mxjax.onnx.mx2onnx.writer import FORMS, exported
 from mxjax.ops.table import TABLE as ROWS
 from mxjax.symbol.node import Node
 from mxjax.symbol.run import run
@@ -25,7 +26,7 @@ REFUSED = {
 }
 CASES = [
     pytest.param(ROWS[name], k, id=f"{name}-{k}", marks=[pytest.mark.slow] if k else [])
-    for name in sorted(TABLE)
+    for name in sorted(exported())
     for k in range(len(ROWS[name].tests.samples))
 ]
 
@@ -112,7 +113,7 @@ def test_halves(name):
 @pytest.mark.slow  # a thousand sessions of onnxruntime
 @pytest.mark.parametrize("opset", [13, 18, 21, 24, 28])
 def test_rows_at_other_opsets(opset):
-    for name in sorted(TABLE):
+    for name in sorted(exported()):
         op = ROWS[name]
         for k, case in enumerate(op.tests.samples):
             node, feed = node_of(op, case, k)
@@ -126,3 +127,11 @@ def test_rows_at_other_opsets(opset):
                     or "needs opset" in str(error)
                     or "from opset" in str(error)
                 ), name
+
+
+def test_rows_name_the_forms_that_there_are():
+    forms = [op.files.onnx for op in ROWS.values() if op.files.onnx is not None]
+    names = {form if isinstance(form, str) else form[0] for form in forms}
+    named = {name for name in names if not name[0].isupper()}  # else it is an operator of ONNX
+    assert named | {"same_as", "beside_number"} == set(FORMS)
+    assert {name for name in names - named} <= {s.name for s in onnx.defs.get_all_schemas()}

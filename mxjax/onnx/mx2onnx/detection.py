@@ -85,7 +85,7 @@ def _turned(w: Writer, boxes: Name, form: str, dtype: Any) -> Name:
     ])  # fmt: skip
 
 
-@writes("box_nms")
+@writes
 def box_nms(w: Writer, s: Step) -> Name:
     p, dtype, n = s.params, s.dtype(), s.ndim()
     x = s[0]
@@ -136,7 +136,7 @@ def box_nms(w: Writer, s: Step) -> Name:
     return w.squeeze(x, 0) if n == 2 else w.op("Reshape", x, w.op("Shape", s[0]))
 
 
-@writes("box_iou")
+@writes
 def box_iou(w: Writer, s: Step) -> Name:
     dtype, n, m = s.dtype(), s.ndim(0), s.ndim(1)
     corners = []
@@ -173,7 +173,7 @@ def _centers(w: Writer, boxes: Name, form: str, dtype: Any) -> list[Name]:
     return _columns(w, boxes if form == "center" else _turned(w, boxes, "corner", dtype), range(4))
 
 
-@writes("box_decode")
+@writes
 def box_decode(w: Writer, s: Step) -> Name:
     p, dtype = s.params, s.dtype()
     x, y, width, height = _centers(w, w.cast(s[1], s.in_dtype(1), dtype), p["format"], dtype)
@@ -196,7 +196,7 @@ def _decoded(w: Writer, d: Sequence[Name], anchor: Sequence[Name], dtype: Any) -
     )
 
 
-@writes("multibox_prior")
+@writes
 def multibox_prior(w: Writer, s: Step) -> Name:
     """The anchors follow from the feature map's size alone."""
     h, width = s.shape()[2:]
@@ -205,7 +205,7 @@ def multibox_prior(w: Writer, s: Step) -> Name:
     return w.constant(np.asarray(s.op.fn(np.zeros((1, 1, h, width), s.dtype()), **s.params)))
 
 
-@writes("multibox_detection")
+@writes
 def multibox_detection(w: Writer, s: Step) -> Name:
     p, dtype = s.params, s.dtype()
     n = s.shape(2)[1]
@@ -257,7 +257,7 @@ def _size(value: Any) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
 
 
-@writes("roi_align")
+@writes
 def roi_align(w: Writer, s: Step) -> Name:
     p, dtype = s.params, s.dtype()
     if p["position_sensitive"]:
@@ -277,7 +277,7 @@ def roi_align(w: Writer, s: Step) -> Name:
     return w.op("Where", none, w.constant(0, dtype), made)
 
 
-@writes("roi_pooling")
+@writes
 def roi_pooling(w: Writer, s: Step) -> Name:
     return w.op(
         "MaxRoiPool", s[0], s[1], pooled_shape=list(_size(s.params["pooled_size"])),
@@ -285,7 +285,7 @@ def roi_pooling(w: Writer, s: Step) -> Name:
     )  # fmt: skip
 
 
-@writes("Proposal", "MultiProposal")
+@writes
 def proposal(w: Writer, s: Step) -> Any:
     """Regions of a region proposal network; the network's own overlaps count pixels, so corners end one later."""
     from mxjax.ops.detection import _rpn_anchors

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mxjax.ops.table import TABLE as ROWS
-
-from .writer import TABLE, Name, Step, Writer, writes
-
-
-def both(name: str) -> tuple[str, ...]:
-    """The rows of mx.np (or npx) and mx.nd of one name, as far as there are such."""
-    return tuple(row for row in (name, f"{name}@nd") if row in ROWS)
-
+from .writer import LOSSES, Name, Step, Writer, writes
 
 # ---- one array -----------------------------------------------------------------------------------
-
-_ONE = {
-    "abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh", "arctan": "Atan",
-    "arctanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor",
-    "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", 
-    "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt",
-    "tan": "Tan", "tanh": "Tanh",
-}  # fmt: skip
 
 
 def _number(w: Writer, s: Step, value: float) -> Name:
@@ -38,29 +23,21 @@ def _taken(w: Writer, s: Step) -> Name:
     return w.cast(s[0], s.in_dtype(), s.dtype())
 
 
-def _one(kind: str) -> Callable[[Writer, Step], Name]:
-    def write(w: Writer, s: Step) -> Name:
-        x = _taken(w, s)
-        if kind in ("Ceil", "Floor") and s.dtype().kind != "f":
-            return w.op("Identity", x)
-        return w.op(kind, x)
-
-    return write
-
-
-for _name, _kind in _ONE.items():
-    writes(*both(_name))(_one(_kind))
+@writes
+def same_as(w: Writer, s: Step, kind: str) -> Name:
+    """An operator of ONNX that is the row."""
+    x = _taken(w, s)
+    if kind in ("Ceil", "Floor") and s.dtype().kind != "f":
+        return w.op("Identity", x)
+    return w.op(kind, x)
 
 
-@writes(
-    "positive", *both("copy"), "stop_gradient", "make_loss", "make_loss_layer", "gradientmultiplier", "_copy",
-    "_detach", "kl_sparse", "real",
-)  # fmt: skip
+@writes
 def same(w: Writer, s: Step) -> Name:
     return w.op("Identity", s[0])
 
 
-@writes("cast", "_cast", "amp_cast")
+@writes
 def cast(w: Writer, s: Step) -> Name:
     return (
         w.op("Cast", s[0], to=w.code(s.dtype()))
@@ -69,12 +46,12 @@ def cast(w: Writer, s: Step) -> Name:
     )
 
 
-@writes("amp_multicast")
+@writes
 def amp_multicast(w: Writer, s: Step) -> list[Name]:
     return [w.op("Cast", s[k], to=w.code(s.dtype(k))) for k in range(len(s))]
 
 
-@writes("dropout", "_identity_with_attr_like_rhs")
+@writes
 def dropout(w: Writer, s: Step) -> Name:
     """In prediction it does nothing."""
     if s.params.get("mode") == "always" and s.params["p"]:
@@ -82,27 +59,27 @@ def dropout(w: Writer, s: Step) -> Name:
     return w.op("Identity", s[0])
 
 
-def formula(*rows: str) -> Callable[[Callable[[Writer, Step, Name], Name]], Any]:
-    """The translation of rows of one array that is a formula of it, in the result's dtype."""
+def formula(function: Callable[[Writer, Step, Name], Name]) -> Any:
+    """The translation of a row of one array that is a formula of it, in the result's dtype."""
 
-    def put(function: Callable[[Writer, Step, Name], Name]) -> Any:
-        found = [r for row in rows for r in both(row)]
-        writes(*found)(lambda w, s: function(w, s, _taken(w, s)))
-        return function
+    @functools.wraps(function)
+    def of_taken(w: Writer, s: Step) -> Name:
+        return function(w, s, _taken(w, s))
 
-    return put
+    writes(of_taken)
+    return function
 
 
 def _signed(w: Writer, x: Name, y: Name) -> Name:
     return w.op("Mul", w.op("Sign", x), y)
 
 
-@formula("square")
+@formula
 def square(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Mul", x, x)
 
 
-@formula("trunc", "fix")
+@formula
 def trunc(w: Writer, s: Step, x: Name) -> Name:
     return (
         _signed(w, x, w.op("Floor", w.op("Abs", x)))
@@ -111,14 +88,14 @@ def trunc(w: Writer, s: Step, x: Name) -> Name:
     )
 
 
-@formula("round")
+@formula
 def round_half_away(w: Writer, s: Step, x: Name) -> Name:
     if s.dtype().kind != "f":
         return w.op("Identity", x)
     return _signed(w, x, w.op("Floor", w.op("Add", w.op("Abs", x), _number(w, s, 0.5))))
 
 
-@formula("rint")
+@formula
 def rint(w: Writer, s: Step, x: Name) -> Name:
     """MXNet's goes down from halves, ONNX's Round to the even neighbour."""
     if s.dtype().kind != "f":
@@ -128,7 +105,7 @@ def rint(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Where", nearer, low, high)
 
 
-@formula("around")
+@formula
 def around(w: Writer, s: Step, x: Name) -> Name:
     decimals, dtype = s.params["decimals"], s.dtype()
     if dtype.kind != "f" and decimals >= 0:
@@ -143,93 +120,83 @@ def around(w: Writer, s: Step, x: Name) -> Name:
     )
 
 
-@formula("log2")
+@formula
 def log2(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Div", w.op("Log", x), _number(w, s, math.log(2)))
 
 
-@formula("log10")
+@formula
 def log10(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Div", w.op("Log", x), _number(w, s, math.log(10)))
 
 
-@formula("log1p")
+@formula
 def log1p(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Log", w.op("Add", x, _number(w, s, 1)))
 
 
-@formula("expm1")
+@formula
 def expm1(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Sub", w.op("Exp", x), _number(w, s, 1))
 
 
-@formula("cbrt")
+@formula
 def cbrt(w: Writer, s: Step, x: Name) -> Name:
     return _signed(w, x, w.op("Pow", w.op("Abs", x), _number(w, s, 1 / 3)))
 
 
-@formula("rcbrt")
+@formula
 def rcbrt(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Reciprocal", cbrt(w, s, x))
 
 
-@formula("rsqrt")
+@formula
 def rsqrt(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Reciprocal", w.op("Sqrt", x))
 
 
-@formula("degrees")
+@formula
 def degrees(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Mul", x, _number(w, s, 180 / math.pi))
 
 
-@formula("radians")
+@formula
 def radians(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Mul", x, _number(w, s, math.pi / 180))
 
 
-@formula("quadratic")
+@formula
 def quadratic(w: Writer, s: Step, x: Name) -> Name:
     a, b, c = (_number(w, s, s.params[k]) for k in "abc")
     return w.op("Add", w.op("Mul", x, w.op("Add", w.op("Mul", a, x), b)), c)
 
 
-@formula("round_ste")
+@formula
 def round_ste(w: Writer, s: Step, x: Name) -> Name:
     return round_half_away(w, s, x)
 
 
-@formula("sign_ste")
+@formula
 def sign_ste(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Sign", x)
 
 
-def _asked(kind: str) -> Callable[[Writer, Step], Name]:
+@writes
+def asked(w: Writer, s: Step, kind: str) -> Name:
     """A question about each number."""
-
-    def write(w: Writer, s: Step) -> Name:
-        x = s[0] if s.in_dtype().kind == "f" else w.cast(s[0], s.in_dtype(), np.float32)
-        if kind == "finite":
-            found = w.op("Not", w.op("Or", w.op("IsNaN", x), w.op("IsInf", x)))
-        elif kind == "IsNaN":
-            found = w.op("IsNaN", x)
-        else:
-            sides = {"posinf": (0, 1), "neginf": (1, 0)}.get(kind, (1, 1))
-            x = w.cast(x, s.in_dtype() if s.in_dtype().kind == "f" else np.float32, np.float32)
-            found = w.op("IsInf", x, detect_negative=sides[0], detect_positive=sides[1])
-        return w.cast(found, bool, s.dtype())
-
-    return write
+    x = s[0] if s.in_dtype().kind == "f" else w.cast(s[0], s.in_dtype(), np.float32)
+    if kind == "finite":
+        found = w.op("Not", w.op("Or", w.op("IsNaN", x), w.op("IsInf", x)))
+    elif kind == "nan":
+        found = w.op("IsNaN", x)
+    else:
+        sides = {"positive": (0, 1), "negative": (1, 0), "infinite": (1, 1)}[kind]
+        x = w.cast(x, s.in_dtype() if s.in_dtype().kind == "f" else np.float32, np.float32)
+        found = w.op("IsInf", x, detect_negative=sides[0], detect_positive=sides[1])
+    return w.cast(found, bool, s.dtype())
 
 
-for _row, _kind in (
-    ("isnan", "IsNaN"), ("isnan_@nd", "IsNaN"), ("isinf", "inf"), ("isinf_@nd", "inf"), ("isfinite", "finite"),
-    ("isfinite_@nd", "finite"), ("isposinf", "posinf"), ("isneginf", "neginf"),
-):  # fmt: skip
-    writes(_row)(_asked(_kind))
-
-
-@writes("nan_to_num")
+@writes
 def nan_to_num(w: Writer, s: Step) -> Name:
     x = _taken(w, s)
     if s.dtype().kind != "f":
@@ -243,12 +210,12 @@ def nan_to_num(w: Writer, s: Step) -> Name:
     return w.op("Where", w.op("IsNaN", x), _number(w, s, s.params["nan"]), x)
 
 
-@writes(*both("logical_not"))
+@writes
 def logical_not(w: Writer, s: Step) -> Name:
     return w.cast(w.op("Not", w.cast(s[0], s.in_dtype(), bool)), bool, s.dtype())
 
 
-@writes("bitwise_not")
+@writes
 def bitwise_not(w: Writer, s: Step) -> Name:
     if s.dtype().kind == "b":
         return w.op("Not", s[0])
@@ -259,7 +226,7 @@ def bitwise_not(w: Writer, s: Step) -> Name:
     )
 
 
-@writes(*both("clip"))
+@writes
 def clip(w: Writer, s: Step) -> Name:
     low, high = (s.params[k] for k in ("a_min", "a_max"))
     if s.dtype().kind in "iu":
@@ -272,50 +239,92 @@ def clip(w: Writer, s: Step) -> Name:
 
 # ---- two arrays, or an array and a number --------------------------------------------------------
 
-Pair = Callable[[Writer, Step, Name, Name, np.dtype[Any]], Name]
+#: What writes two arrays of one dtype, a and b: ``(writer, step, a, b, dtype)``, and what the column adds.
+Pair = Callable[..., Name]
 
 
-def _compared(kind: str, negated: bool = False) -> Pair:
-    def write(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
-        found = w.op(kind, a, b)
-        return w.cast(w.op("Not", found) if negated else found, bool, s.dtype())
-
-    return write
+def pair(function: Pair) -> Pair:
+    """The translation of a row of two arrays, which meet in the result's dtype."""
+    return _of_arrays(function, False)
 
 
-def _decided(kind: str) -> Pair:
-    def write(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
-        return w.cast(w.op(kind, w.cast(a, dtype, bool), w.cast(b, dtype, bool)), bool, s.dtype())
-
-    return write
+def question(function: Pair) -> Pair:
+    """The translation of a question about two arrays, which meet in their own dtype."""
+    return _of_arrays(function, True)
 
 
-def _plain(kind: str) -> Pair:
-    return lambda w, s, a, b, dtype: w.op(kind, a, b)
+#: Whether a form of two arrays is a question, and the function of these, by name.
+_PAIRS: dict[str, tuple[bool, Pair]] = {}
 
 
-def _bits(kind: str) -> Pair:
-    def write(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
-        if dtype.kind == "b":
-            return w.op(kind, a, b)
-        if w.opset < 18:
-            raise s.refused(
-                "ONNX knows bits of integers from opset 18 on: export_model(..., opset_version=18)"
-            )
-        return w.op(f"Bitwise{kind}", a, b)
+def _of_arrays(function: Pair, question: bool) -> Pair:
+    @functools.wraps(function)
+    def of_arrays(w: Writer, s: Step, *more: Any) -> Name:
+        dtype = np.result_type(s.in_dtype(0), s.in_dtype(1)) if question else s.dtype()
+        a, b = (w.cast(s[k], s.in_dtype(k), dtype) for k in (0, 1))
+        return function(w, s, a, b, dtype, *more)
 
-    return write
+    _PAIRS[function.__name__] = question, function
+    writes(of_arrays)
+    return function
 
 
-def _add(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@writes
+def beside_number(w: Writer, s: Step, form: Any, left: bool) -> Name:
+    """A row of an array and a number, by the form of its row of two arrays."""
+    name, *more = (form,) if isinstance(form, str) else form
+    question, function = _PAIRS[name]
+    number = s.params["scalar"]
+    dtype = s.dtype()
+    if question:  # what they meet in
+        dtype = np.dtype(np.int64) if s.in_dtype().kind == "b" else s.in_dtype()
+        if not s.op.legacy and isinstance(number, float) and dtype.kind != "f":
+            dtype = np.dtype(np.float64)
+    x, n = w.cast(s[0], s.in_dtype(), dtype), w.constant(np.asarray(number).astype(dtype))
+    return function(w, s, *((n, x) if left else (x, n)), dtype, *more)
+
+
+@question
+def compared(
+    w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any], kind: str, negated: bool = False
+) -> Name:
+    found = w.op(kind, a, b)
+    return w.cast(w.op("Not", found) if negated else found, bool, s.dtype())
+
+
+@question
+def decided(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any], kind: str) -> Name:
+    return w.cast(w.op(kind, w.cast(a, dtype, bool), w.cast(b, dtype, bool)), bool, s.dtype())
+
+
+@pair
+def plain(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any], kind: str) -> Name:
+    return w.op(kind, a, b)
+
+
+@pair
+def bits(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any], kind: str) -> Name:
+    if dtype.kind == "b":
+        return w.op(kind, a, b)
+    if w.opset < 18:
+        raise s.refused(
+            "ONNX knows bits of integers from opset 18 on: export_model(..., opset_version=18)"
+        )
+    return w.op(f"Bitwise{kind}", a, b)
+
+
+@pair
+def added(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     return w.op("Or", a, b) if dtype.kind == "b" else w.op("Add", a, b)
 
 
-def _multiply(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def multiplied(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     return w.op("And", a, b) if dtype.kind == "b" else w.op("Mul", a, b)
 
 
-def _floored(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def floored(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     if dtype.kind == "f":
         return w.op("Floor", w.op("Div", a, b))
     b, _ = _beside_zero(w, b, dtype)
@@ -329,7 +338,8 @@ def _beside_zero(w: Writer, b: Name, dtype: np.dtype[Any]) -> tuple[Name, Name]:
     return w.op("Where", none, w.constant(1, dtype), b), none
 
 
-def _mod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def mod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     b, none = _beside_zero(w, b, dtype)
     if dtype.kind != "f":
         return w.op("Mod", a, b)
@@ -339,26 +349,31 @@ def _mod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     return w.op("Where", none, zero, rest)
 
 
-def _fmod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def fmod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     b, none = _beside_zero(w, b, dtype)
     rest = w.op("Mod", a, b, fmod=1)
     return w.op("Where", none, w.constant(0, dtype), rest) if dtype.kind == "f" else rest
 
 
-def _hypot(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def hypot(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     return w.op("Sqrt", w.op("Add", w.op("Mul", a, a), w.op("Mul", b, b)))
 
 
-def _logaddexp(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def logaddexp(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     small = w.op("Exp", w.op("Neg", w.op("Abs", w.op("Sub", a, b))))
     return w.op("Add", w.op("Max", a, b), w.op("Log", w.op("Add", small, w.constant(1, dtype))))
 
 
-def _ldexp(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def ldexp(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     return w.op("Mul", a, w.op("Pow", w.constant(2, dtype), b))
 
 
-def _arctan2(w: Writer, s: Step, y: Name, x: Name, dtype: np.dtype[Any]) -> Name:
+@pair
+def arctan2(w: Writer, s: Step, y: Name, x: Name, dtype: np.dtype[Any]) -> Name:
     zero, pi = w.constant(0, dtype), w.constant(math.pi, dtype)
     left = w.op("Less", x, zero)
     at_zero = w.op("Equal", x, zero)
@@ -368,79 +383,7 @@ def _arctan2(w: Writer, s: Step, y: Name, x: Name, dtype: np.dtype[Any]) -> Name
     return w.op("Where", at_zero, half, w.op("Add", angle, w.op("Where", left, turned, zero)))
 
 
-_TWO: dict[str, Pair] = {
-    "add": _add,
-    "subtract": _plain("Sub"),
-    "multiply": _multiply,
-    "true_divide": _plain("Div"),
-    "power": _plain("Pow"),
-    "float_power": _plain("Pow"),
-    "maximum": _plain("Max"),
-    "minimum": _plain("Min"),
-    "floor_divide": _floored,
-    "mod": _mod,
-    "fmod": _fmod,
-    "hypot": _hypot,
-    "logaddexp": _logaddexp,
-    "ldexp": _ldexp,
-    "arctan2": _arctan2,
-    "bitwise_and": _bits("And"),
-    "bitwise_or": _bits("Or"),
-    "bitwise_xor": _bits("Xor"),
-}
-_QUESTIONS: dict[str, Pair] = {
-    "equal": _compared("Equal"),
-    "not_equal": _compared("Equal", negated=True),
-    "less": _compared("Less"),
-    "less_equal": _compared("LessOrEqual"),
-    "greater": _compared("Greater"),
-    "greater_equal": _compared("GreaterOrEqual"),
-    "logical_and": _decided("And"),
-    "logical_or": _decided("Or"),
-    "logical_xor": _decided("Xor"),
-}
-
-
-def _of_arrays(pair: Pair, question: bool) -> Callable[[Writer, Step], Name]:
-    def write(w: Writer, s: Step) -> Name:
-        dtype = np.result_type(s.in_dtype(0), s.in_dtype(1)) if question else s.dtype()
-        a, b = (w.cast(s[k], s.in_dtype(k), dtype) for k in (0, 1))
-        return pair(w, s, a, b, dtype)
-
-    return write
-
-
-def _beside_number(pair: Pair, question: bool, left: bool) -> Callable[[Writer, Step], Name]:
-    def write(w: Writer, s: Step) -> Name:
-        number = s.params["scalar"]
-        dtype = s.dtype()
-        if question:  # what they meet in
-            dtype = np.dtype(np.int64) if s.in_dtype().kind == "b" else s.in_dtype()
-            if not s.op.legacy and isinstance(number, float) and dtype.kind != "f":
-                dtype = np.dtype(np.float64)
-        x, n = w.cast(s[0], s.in_dtype(), dtype), w.constant(np.asarray(number).astype(dtype))
-        return pair(w, s, n, x, dtype) if left else pair(w, s, x, n, dtype)
-
-    return write
-
-
-for _table, _question in ((_TWO, False), (_QUESTIONS, True)):
-    for _name, _pair in _table.items():
-        for _row in both(_name):
-            writes(_row)(_of_arrays(_pair, _question))
-            for _numbered, _left in zip(ROWS[_row].scalars or (), (False, True), strict=False):
-                if _numbered is not None and _numbered.name not in TABLE:
-                    writes(_numbered.name)(_beside_number(_pair, _question, _left))
-for _short, _name in (
-    ("add", "add"),
-    ("sub", "subtract"),
-    ("mul", "multiply"),
-    ("div", "true_divide"),
-):
-    writes(f"elemwise_{_short}")(_of_arrays(_TWO[_name], False))
-
-
-@writes("add_n")
+@writes
 def add_n(w: Writer, s: Step) -> Name:
     total = s[0]
     for x in s.names[1:]:
@@ -448,7 +391,7 @@ def add_n(w: Writer, s: Step) -> Name:
     return total if len(s) > 1 else w.op("Identity", total)
 
 
-@writes("isclose")
+@writes
 def isclose(w: Writer, s: Step) -> Name:
     dtype = np.result_type(s.in_dtype(0), s.in_dtype(1))
     a, b = (w.cast(s[k], s.in_dtype(k), dtype) for k in (0, 1))
@@ -464,12 +407,12 @@ def _softplus(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Softplus", x)
 
 
-@formula("log_sigmoid")
+@formula
 def log_sigmoid(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Neg", w.op("Softplus", w.op("Neg", x)))
 
 
-@formula("mish")
+@formula
 def mish(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Mul", x, w.op("Tanh", w.op("Softplus", x)))
 
@@ -485,7 +428,7 @@ _ACTIVATIONS: dict[str, Callable[[Writer, Step, Name], Name]] = {
 }
 
 
-@writes("activation")
+@writes
 def activation(w: Writer, s: Step) -> Name:
     return _ACTIVATIONS[s.params["act_type"]](w, s, s[0])
 
@@ -506,7 +449,7 @@ def gelu_tanh(w: Writer, s: Step, x: Name) -> Name:
     )
 
 
-@writes("leaky_relu", "_rrelu")
+@writes
 def leaky_relu(w: Writer, s: Step) -> Name:
     p, x = s.params, s[0]
     kind = p.get("act_type", "rrelu")
@@ -526,12 +469,12 @@ def leaky_relu(w: Writer, s: Step) -> Name:
     return gelu_tanh(w, s, x) if kind == "gelu_tanh" else gelu(w, s, x)
 
 
-@writes("hard_sigmoid")
+@writes
 def hard_sigmoid(w: Writer, s: Step) -> Name:
     return w.op("HardSigmoid", s[0], alpha=float(s.params["alpha"]), beta=float(s.params["beta"]))
 
 
-@writes("smooth_l1")
+@writes
 def smooth_l1(w: Writer, s: Step) -> Name:
     squared = float(s.params["scalar"]) ** 2
     size = w.op("Abs", s[0])
@@ -561,7 +504,7 @@ def _masked(w: Writer, s: Step, x: Name, mask: Name) -> Name:
     return w.op("Where", mask, made, _number(w, s, 0))
 
 
-@writes("softmax")
+@writes
 def softmax(w: Writer, s: Step) -> Name:
     x = _scaled(w, s)
     if not (s.params["use_length"] and s.has("length")):
@@ -575,22 +518,22 @@ def softmax(w: Writer, s: Step) -> Name:
     return _masked(w, s, x, w.op("Less", steps, w.unsqueeze(lengths, axis)))
 
 
-@writes(*both("log_softmax"))
+@writes
 def log_softmax(w: Writer, s: Step) -> Name:
     return w.op("LogSoftmax", _scaled(w, s), axis=s.params["axis"])
 
 
-@writes("softmin")
+@writes
 def softmin(w: Writer, s: Step) -> Name:
     return w.op("Softmax", w.op("Neg", _scaled(w, s)), axis=s.params["axis"])
 
 
-@writes("masked_softmax")
+@writes
 def masked_softmax(w: Writer, s: Step) -> Name:
     return _masked(w, s, _scaled(w, s), w.cast(s[1], s.in_dtype(1), bool))
 
 
-@writes("masked_log_softmax")
+@writes
 def masked_log_softmax(w: Writer, s: Step) -> Name:
     mask = w.cast(s[1], s.in_dtype(1), bool)
     lowest = _number(w, s, float(np.finfo(s.dtype()).min) / 2)
@@ -598,7 +541,7 @@ def masked_log_softmax(w: Writer, s: Step) -> Name:
     return w.op("Where", mask, made, _lowest(w, s))
 
 
-@writes("softmax_activation")
+@writes
 def softmax_activation(w: Writer, s: Step) -> Name:
     if s.params["mode"] == "channel":
         return w.op("Softmax", s[0], axis=1)
@@ -607,7 +550,13 @@ def softmax_activation(w: Writer, s: Step) -> Name:
     )
 
 
-@writes("softmax_output")
+def loss(function: Callable[[Writer, Step], Name]) -> Callable[[Writer, Step], Name]:
+    """What a loss of a symbol predicts; its second array, the labels, is not read, and no input of the network."""
+    LOSSES.add(function.__name__)
+    return writes(function)  # type: ignore[return-value]
+
+
+@loss
 def softmax_output(w: Writer, s: Step) -> Name:
     """What the loss of a symbol predicts."""
     if s.params["multi_output"] or s.ndim() == 2:
@@ -619,11 +568,11 @@ def softmax_output(w: Writer, s: Step) -> Name:
     )
 
 
-@writes("LogisticRegressionOutput")
+@loss
 def logistic_output(w: Writer, s: Step) -> Name:
     return w.op("Sigmoid", s[0])
 
 
-@writes("LinearRegressionOutput", "MAERegressionOutput", "svm_output")
+@loss
 def plain_output(w: Writer, s: Step) -> Name:
     return w.op("Identity", s[0])

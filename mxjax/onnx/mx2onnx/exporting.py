@@ -16,7 +16,7 @@ from mxjax.ops.table import TABLE as ROWS
 
 from .control import LOOPS
 from .translating import Graph
-from .writer import OLDEST, TABLE, USUAL, Writer
+from .writer import OLDEST, USUAL, Writer, exported
 
 _LARGEST = (1 << 31) - (1 << 20)  # of one file of protobuf
 
@@ -33,7 +33,9 @@ def get_operator_support(opset_version: int | None = None) -> list[str]:
     >>> "Convolution" in get_operator_support()
     True
     """
-    return sorted({*LOOPS, *(ROWS[name].names.internal or ROWS[name].display for name in TABLE)})
+    return sorted(
+        {*LOOPS, *(ROWS[name].names.internal or ROWS[name].display for name in exported())}
+    )
 
 
 def export_model(

@@ -9,7 +9,6 @@ import numpy as np
 
 from mxjax.ops.keys import ARRAY, Slice
 
-from .elementwise import both
 from .shape import reshaped, steps
 from .writer import FAR, Name, Step, Writer, writes
 
@@ -40,7 +39,7 @@ def _in_range(w: Writer, at: Name, n: Name, mode: str, known: int | None) -> Nam
     return w.op("Min", w.op("Max", at, w.constant(0, np.int64)), last)
 
 
-@writes(*both("take"))
+@writes
 def take(w: Writer, s: Step) -> Name:
     axis, x = s.params["axis"], s[0]
     at = _numbers(w, s, 1)
@@ -51,7 +50,7 @@ def take(w: Writer, s: Step) -> Name:
     return w.op("Gather", x, _fitted(w, s, at, axis, s.params["mode"]), axis=axis)
 
 
-@writes("embedding")
+@writes
 def embedding(w: Writer, s: Step) -> Name:
     at = _numbers(w, s, 0)
     rows = s.shape(1)[0] or 1
@@ -59,7 +58,7 @@ def embedding(w: Writer, s: Step) -> Name:
     return w.op("Gather", s[1], at, axis=0)
 
 
-@writes("pick", "batch_take")
+@writes
 def pick(w: Writer, s: Step) -> Name:
     axis = s.params.get("axis", -1)
     if axis is None:
@@ -72,7 +71,7 @@ def pick(w: Writer, s: Step) -> Name:
     return found if s.params.get("keepdims") else w.squeeze(found, axis)
 
 
-@writes("take_along_axis")
+@writes
 def take_along_axis(w: Writer, s: Step) -> Name:
     axis = s.params["axis"]
     if axis is None:
@@ -88,16 +87,16 @@ def _last(w: Writer, s: Step, k: int) -> Name:
     return w.transpose(at, [*range(1, n), 0])
 
 
-@writes("gather_nd")
+@writes
 def gather_nd(w: Writer, s: Step) -> Name:
     return w.op("GatherND", s[0], _last(w, s, 1))
 
 
-@writes("scatter_nd", "_backward_gather_nd")
-def scatter_nd(w: Writer, s: Step) -> Name:
+@writes
+def scatter_nd(w: Writer, s: Step, add: bool = False) -> Name:
     value = w.onnx.numpy_helper.from_array(np.zeros(1, s.dtype()))
     empty = w.op("ConstantOfShape", w.ints(s.params["shape"]), value=value)
-    return _scattered(w, s, empty, _last(w, s, 1), s[0], s.op.name == "_backward_gather_nd")
+    return _scattered(w, s, empty, _last(w, s, 1), s[0], add)
 
 
 def _scattered(w: Writer, s: Step, x: Name, at: Name, updates: Name, add: bool) -> Name:
@@ -108,8 +107,8 @@ def _scattered(w: Writer, s: Step, x: Name, at: Name, updates: Name, add: bool) 
     return w.op("ScatterND", x, at, updates, reduction="add")
 
 
-@writes("index_add", "index_update")
-def index_put(w: Writer, s: Step) -> Name:
+@writes
+def index_put(w: Writer, s: Step, add: bool) -> Name:
     at = _last(w, s, 1)
     if "val" in s.by_name:
         k = s.node.names.index("val")
@@ -119,15 +118,15 @@ def index_put(w: Writer, s: Step) -> Name:
     # Updates have the shape of the places and of what lies there.
     shape = w.op("Shape", w.op("GatherND", s[0], at))
     x, updates = w.cast(s[0], s.in_dtype(), s.dtype()), w.op("Expand", value, shape)
-    return _scattered(w, s, x, at, updates, s.op.name == "index_add")
+    return _scattered(w, s, x, at, updates, add)
 
 
-@writes("index_copy")
+@writes
 def index_copy(w: Writer, s: Step) -> Name:
     return w.op("ScatterND", s[0], w.unsqueeze(_numbers(w, s, 1), s.ndim(1)), s[2])
 
 
-@writes("one_hot", "one_hot@nd")
+@writes
 def one_hot(w: Writer, s: Step) -> Name:
     """By comparison: numbers out of range have no place, where ONNX counts negative ones from the end."""
     hot = w.op(
@@ -139,10 +138,10 @@ def one_hot(w: Writer, s: Step) -> Name:
     return w.op("Where", hot, on, off)
 
 
-@writes("where", "where@nd")
-def where(w: Writer, s: Step) -> Name:
+@writes
+def where(w: Writer, s: Step, of_rows: bool = False) -> Name:
     holds = w.cast(s.array("condition"), s.in_dtype(s.node.names.index("condition")), bool)
-    if s.op.name == "where@nd" and s.ndim(0) == 1 and s.ndim(1) > 1:
+    if of_rows and s.ndim(0) == 1 and s.ndim(1) > 1:
         holds = w.reshape(holds, [-1, *[1] * (s.ndim(1) - 1)])
     pair = []
     for name in "xy":
@@ -183,7 +182,7 @@ def _listed(value: Any, n: int) -> list[Any]:
     return [*(value if isinstance(value, (list, tuple)) else [value])] + [None] * n
 
 
-@writes("slice_")
+@writes
 def slice_(w: Writer, s: Step) -> Name:
     n = len(_listed(s.params["begin"], 0)) if s.params["begin"] is not None else 1
     parts = zip(
@@ -192,12 +191,12 @@ def slice_(w: Writer, s: Step) -> Name:
     return sliced(w, s[0], list(parts))
 
 
-@writes("slice_axis")
+@writes
 def slice_axis(w: Writer, s: Step) -> Name:
     return sliced(w, s[0], [(s.axis(s.params["axis"]), s.params["begin"], s.params["end"], 1)])
 
 
-@writes("slice_like")
+@writes
 def slice_like(w: Writer, s: Step) -> Name:
     axes = s.params["axes"]
     found = (
@@ -220,7 +219,7 @@ def _spelt(s: Step) -> list[Any]:
     return [*key[:at], *[Slice(None, None, None)] * (s.ndim() - taken), *key[at + 1 :]]
 
 
-@writes("_basic_index")
+@writes
 def basic_index(w: Writer, s: Step) -> Name:
     if len(s) > 1:
         raise s.refused("an index that is computed")
@@ -241,7 +240,7 @@ def basic_index(w: Writer, s: Step) -> Name:
     return w.unsqueeze(w.squeeze(x, *gone), *fresh)
 
 
-@writes("_advanced_index")
+@writes
 def advanced_index(w: Writer, s: Step) -> Name:
     """Index arrays side by side, among slices."""
     key = _spelt(s)
@@ -279,7 +278,7 @@ def advanced_index(w: Writer, s: Step) -> Name:
     return w.transpose(found, perm)
 
 
-@writes("_basic_index_assign")
+@writes
 def basic_index_assign(w: Writer, s: Step) -> Name:
     """The array's parts before, between and after, with the value in their midst."""
     key = _spelt(s)
@@ -346,7 +345,7 @@ def _put(
     return w.op("Concat", *parts, axis=axis) if len(parts) > 1 else inner
 
 
-@writes("_mask_assign")
+@writes
 def mask_assign(w: Writer, s: Step) -> Name:
     mask = w.unsqueeze(w.cast(s[1], s.in_dtype(1), bool), *range(s.ndim(1), s.ndim(0)))
     value = w.cast(s[2], s.in_dtype(2), s.dtype())
@@ -364,7 +363,7 @@ def _lengths(w: Writer, s: Step) -> Name | None:
     return _numbers(w, s, s.node.names.index("sequence_length"))
 
 
-@writes("sequence_mask")
+@writes
 def sequence_mask(w: Writer, s: Step) -> Name:
     lengths, axis = _lengths(w, s), s.params["axis"]
     if lengths is None:
@@ -375,7 +374,7 @@ def sequence_mask(w: Writer, s: Step) -> Name:
     return w.op("Where", late, w.constant(s.params["value"], s.dtype()), s[0])
 
 
-@writes("sequence_last")
+@writes
 def sequence_last(w: Writer, s: Step) -> Name:
     lengths, axis = _lengths(w, s), s.params["axis"]
     if lengths is None:
@@ -384,7 +383,7 @@ def sequence_last(w: Writer, s: Step) -> Name:
     return w.op("GatherND", x, w.unsqueeze(w.op("Sub", lengths, w.ints(1)), 1), batch_dims=1)
 
 
-@writes("sequence_reverse")
+@writes
 def sequence_reverse(w: Writer, s: Step) -> Name:
     lengths, axis = _lengths(w, s), s.params["axis"]
     if lengths is None:
@@ -414,7 +413,7 @@ def _ordered(
     return w.cast(values, ranked, dtype), at, axis
 
 
-@writes("topk")
+@writes
 def topk(w: Writer, s: Step) -> Any:
     p = s.params
     values, at, axis = _ordered(
@@ -440,24 +439,24 @@ def _descending(s: Step) -> bool:
     return bool(p["descending"]) if "descending" in p else not p["is_ascend"]
 
 
-@writes(*both("sort"), "msort")
-def sort(w: Writer, s: Step) -> Name:
-    if s.op.name == "msort":
-        return _ordered(w, s, 0, None, False)[0]
+@writes
+def sort(w: Writer, s: Step, axis: int | None = None) -> Name:
+    if axis is not None:
+        return _ordered(w, s, axis, None, False)[0]
     return _ordered(w, s, s.params["axis"], None, _descending(s))[0]
 
 
-@writes(*both("argsort"))
+@writes
 def argsort(w: Writer, s: Step) -> Name:
     return w.cast(_ordered(w, s, s.params["axis"], None, _descending(s))[1], np.int64, s.dtype())
 
 
-@writes("searchsorted", "digitize")
-def searchsorted(w: Writer, s: Step) -> Name:
+@writes
+def searchsorted(w: Writer, s: Step, line: int) -> Name:
     """By counting: how many of the sorted numbers lie before each."""
     if s.has("sorter") and "sorter" in s.by_name:
         raise s.refused("a sorter")
-    line, x = (0, 1) if s.op.name == "searchsorted" else (1, 0)
+    x = 1 - line
     right = s.params.get("side") == "right" if line == 0 else not s.params["right"]
     dtype = np.result_type(s.in_dtype(0), s.in_dtype(1))
     numbers = w.unsqueeze(w.cast(s[x], s.in_dtype(x), dtype), s.ndim(x))

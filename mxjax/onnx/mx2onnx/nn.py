@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import both
 from .writer import Name, Step, Writer, writes
 
 
@@ -19,7 +18,7 @@ def _each(value: Any, n: int, default: int) -> list[int]:
     return [value] * n if isinstance(value, int) else [int(v) for v in value]
 
 
-@writes(*both("fully_connected"))
+@writes
 def fully_connected(w: Writer, s: Step) -> Name:
     x, n = s[0], s.ndim()
     bias = s.array("bias") if s.has("bias") and not s.params["no_bias"] else None
@@ -55,7 +54,7 @@ def _space(s: Step, n: int) -> list[int | None]:
 # ---- convolutions --------------------------------------------------------------------------------
 
 
-@writes("convolution")
+@writes
 def convolution(w: Writer, s: Step) -> Name:
     p, n = s.params, s.ndim() - 2
     pad = _each(p["pad"], n, 0)
@@ -76,7 +75,7 @@ def _kernel(s: Step, n: int) -> list[int]:
     return [k or 1 for k in (shape[1 : n + 1] if _last(s) else shape[2:])]
 
 
-@writes(*both("deconvolution"))
+@writes
 def deconvolution(w: Writer, s: Step) -> Name:
     p, n = s.params, s.ndim() - 2
     kernel, stride, dilate = _kernel(s, n), _each(p["stride"], n, 1), _each(p["dilate"], n, 1)
@@ -105,7 +104,7 @@ def deconvolution(w: Writer, s: Step) -> Name:
 # ---- pooling -------------------------------------------------------------------------------------
 
 
-@writes("pooling")
+@writes
 def pooling(w: Writer, s: Step) -> Name:
     p, n = s.params, s.ndim() - 2
     x, kind = _first(w, s, s[0], n), p["pool_type"]
@@ -199,7 +198,7 @@ def _global(w: Writer, s: Step, x: Name, kind: str, n: int) -> Name:
     return w.op("GlobalMaxPool" if kind == "max" else "GlobalAveragePool", x)
 
 
-@writes("adaptive_avg_pooling")
+@writes
 def adaptive_avg_pooling(w: Writer, s: Step) -> Name:
     size = s.params["output_size"]
     out = [size, size] if isinstance(size, int) else [*(size or (1, 1))]
@@ -229,7 +228,7 @@ def _means(size: int, parts: int) -> np.ndarray:
 # ---- resizing ------------------------------------------------------------------------------------
 
 
-@writes("bilinear_resize")
+@writes
 def bilinear_resize(w: Writer, s: Step) -> Name:
     mode = "align_corners" if s.params["align_corners"] else "half_pixel"
     return w.op(
@@ -237,7 +236,7 @@ def bilinear_resize(w: Writer, s: Step) -> Name:
     )
 
 
-@writes("up_sampling")
+@writes
 def up_sampling(w: Writer, s: Step) -> Name:
     p, k = s.params, s.params["scale"]
     if p["sample_type"] == "bilinear":
@@ -279,8 +278,8 @@ def _along(w: Writer, x: Name, ndim: int, axis: int) -> Name:
     return w.reshape(x, [-1 if d == axis else 1 for d in range(ndim)]) if axis != ndim - 1 else x
 
 
-@writes(*both("batch_norm"), "batch_norm_with_relu", "sync_batch_norm")
-def batch_norm(w: Writer, s: Step) -> Name:
+@writes
+def batch_norm(w: Writer, s: Step, relu: bool = False) -> Name:
     p = s.params
     if p["output_mean_var"]:
         raise s.refused("output_mean_var=True")
@@ -308,7 +307,7 @@ def batch_norm(w: Writer, s: Step) -> Name:
         momentum=float(p.get("momentum", 0.9)),
     )
     made = w.transpose(made, [perm.index(d) for d in range(n)])
-    return w.op("Relu", made) if s.op.name == "batch_norm_with_relu" else made
+    return w.op("Relu", made) if relu else made
 
 
 def _standardised(
@@ -321,7 +320,7 @@ def _standardised(
     return w.op("Div", centred, std), mean, std
 
 
-@writes("layer_norm")
+@writes
 def layer_norm(w: Writer, s: Step) -> Any:
     p, n = s.params, s.ndim()
     axis = s.axis(-1 if p["axis"] is None else p["axis"])
@@ -334,7 +333,7 @@ def layer_norm(w: Writer, s: Step) -> Any:
     return [out, w.squeeze(mean, axis), w.squeeze(std, axis)] if p["output_mean_var"] else out
 
 
-@writes(*both("group_norm"))
+@writes
 def group_norm(w: Writer, s: Step) -> Name:
     p, n = s.params, s.ndim()
     if p["output_mean_var"]:
@@ -352,13 +351,13 @@ def group_norm(w: Writer, s: Step) -> Name:
     return w.op("Add", w.op("Mul", made, _along(w, gamma, n, 1)), _along(w, beta, n, 1))
 
 
-@writes("instance_norm")
+@writes
 def instance_norm(w: Writer, s: Step) -> Name:
     gamma, beta = (w.cast(s[k], s.in_dtype(k), s.dtype()) for k in (1, 2))
     return w.op("InstanceNormalization", s[0], gamma, beta, epsilon=float(s.params["eps"]))
 
 
-@writes("l2_normalization")
+@writes
 def l2_normalization(w: Writer, s: Step) -> Name:
     n = s.ndim()
     axes = {"instance": range(1, n), "channel": [1], "spatial": range(2, n)}[s.params["mode"]]
@@ -368,7 +367,7 @@ def l2_normalization(w: Writer, s: Step) -> Name:
     )
 
 
-@writes("lrn")
+@writes
 def lrn(w: Writer, s: Step) -> Name:
     p = s.params
     return w.op(
@@ -404,29 +403,29 @@ def _together(w: Writer, s: Step, context: Name, width: int) -> Name:
     return w.reshape(w.transpose(context, [1, 0, 2]), [0, -1, width])
 
 
-@writes("interleaved_matmul_selfatt_qk")
+@writes
 def selfatt_qk(w: Writer, s: Step) -> Name:
     q, k, _ = _heads(w, s, 0, 3)
     return _scores(w, s, q, k, (s.shape()[2] or 0) // (3 * s.params["heads"]))
 
 
-@writes("interleaved_matmul_selfatt_valatt")
+@writes
 def selfatt_valatt(w: Writer, s: Step) -> Name:
     return _together(w, s, w.op("MatMul", s[1], _heads(w, s, 0, 3)[2]), (s.shape()[2] or 0) // 3)
 
 
-@writes("interleaved_matmul_encdec_qk")
+@writes
 def encdec_qk(w: Writer, s: Step) -> Name:
     q, k = _heads(w, s, 0, 1)[0], _heads(w, s, 1, 2)[0]
     return _scores(w, s, q, k, (s.shape()[2] or 0) // s.params["heads"])
 
 
-@writes("interleaved_matmul_encdec_valatt")
+@writes
 def encdec_valatt(w: Writer, s: Step) -> Name:
     return _together(w, s, w.op("MatMul", s[1], _heads(w, s, 0, 2)[1]), (s.shape()[2] or 0) // 2)
 
 
-@writes("div_sqrt_dim")
+@writes
 def div_sqrt_dim(w: Writer, s: Step) -> Name:
     width = s.shape()[-1]
     if width is None:
@@ -441,7 +440,7 @@ def div_sqrt_dim(w: Writer, s: Step) -> Name:
 # ---- grids ---------------------------------------------------------------------------------------
 
 
-@writes("bilinear_sampler")
+@writes
 def bilinear_sampler(w: Writer, s: Step) -> Name:
     if w.opset < 16:
         raise s.refused("sampling by a grid needs opset 16: export_model(..., opset_version=16)")
@@ -450,7 +449,7 @@ def bilinear_sampler(w: Writer, s: Step) -> Name:
     return w.op("GridSample", s[0], grid, mode=mode, align_corners=1, padding_mode="zeros")
 
 
-@writes("im2col")
+@writes
 def im2col(w: Writer, s: Step) -> Name:
     """By a convolution with a kernel for each place of the window."""
     p, n = s.params, s.ndim() - 2

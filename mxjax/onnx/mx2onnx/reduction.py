@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .elementwise import both
 from .writer import Name, Step, Writer, writes
 
 
@@ -33,44 +31,33 @@ def _shaped(w: Writer, s: Step, x: Name) -> Name:
     return x
 
 
-def _reduced(kind: str) -> Callable[[Writer, Step], Name]:
-    def write(w: Writer, s: Step) -> Name:
-        _plain(s)
-        dtype = s.dtype()
-        x = w.cast(s[0], s.in_dtype(), dtype)
-        worked = np.dtype(np.int32) if dtype.kind == "b" or dtype in (np.int8, np.uint8) else dtype
-        made = w.reduce(kind, w.cast(x, dtype, worked), _axes(s), bool(s.params["keepdims"]))
-        return _shaped(w, s, w.cast(made, worked, dtype))
-
-    return write
+@writes
+def reduced(w: Writer, s: Step, kind: str) -> Name:
+    _plain(s)
+    dtype = s.dtype()
+    x = w.cast(s[0], s.in_dtype(), dtype)
+    worked = np.dtype(np.int32) if dtype.kind == "b" or dtype in (np.int8, np.uint8) else dtype
+    made = w.reduce(kind, w.cast(x, dtype, worked), _axes(s), bool(s.params["keepdims"]))
+    return _shaped(w, s, w.cast(made, worked, dtype))
 
 
-for _name in ("sum", "prod", "mean", "max", "min"):
-    writes(*both(_name))(_reduced(f"Reduce{_name.title()}"))
-
-
-@writes("any", "all")
-def any_all(w: Writer, s: Step) -> Name:
+@writes
+def any_all(w: Writer, s: Step, kind: str) -> Name:
     x = w.cast(w.cast(s[0], s.in_dtype(), bool), bool, np.int32)
-    kind = "ReduceMax" if s.op.name == "any" else "ReduceMin"
     return w.cast(w.reduce(kind, x, _axes(s), bool(s.params["keepdims"])), np.int32, s.dtype())
 
 
-@writes(*both("nansum"), *both("nanprod"))
-def nansum(w: Writer, s: Step) -> Name:
+@writes
+def without_nan(w: Writer, s: Step, kind: str, instead: int) -> Name:
+    """A reduction for which NaN counts as another number."""
     _plain(s)
-    total = s.op.name.startswith("nansum")
     x = w.cast(s[0], s.in_dtype(), s.dtype())
     if s.dtype().kind == "f":
-        x = w.op("Where", w.op("IsNaN", x), w.constant(0 if total else 1, s.dtype()), x)
-    return _shaped(
-        w,
-        s,
-        w.reduce("ReduceSum" if total else "ReduceProd", x, _axes(s), bool(s.params["keepdims"])),
-    )
+        x = w.op("Where", w.op("IsNaN", x), w.constant(instead, s.dtype()), x)
+    return _shaped(w, s, w.reduce(kind, x, _axes(s), bool(s.params["keepdims"])))
 
 
-@writes("ptp")
+@writes
 def ptp(w: Writer, s: Step) -> Name:
     high, low = (
         w.reduce(k, s[0], _axes(s), bool(s.params["keepdims"])) for k in ("ReduceMax", "ReduceMin")
@@ -78,7 +65,7 @@ def ptp(w: Writer, s: Step) -> Name:
     return w.op("Sub", high, low)
 
 
-@writes("count_nonzero")
+@writes
 def count_nonzero(w: Writer, s: Step) -> Name:
     x = w.cast(w.cast(s[0], s.in_dtype(), bool), bool, np.int64)
     return w.cast(
@@ -101,17 +88,17 @@ def _variance(w: Writer, s: Step) -> Name:
     return w.op("Mul", mean, w.constant(n / (n - less), s.dtype()))
 
 
-@writes("var")
+@writes
 def var(w: Writer, s: Step) -> Name:
     return _variance(w, s)
 
 
-@writes("std")
+@writes
 def std(w: Writer, s: Step) -> Name:
     return w.op("Sqrt", _variance(w, s))
 
 
-@writes("moments")
+@writes
 def moments(w: Writer, s: Step) -> list[Name]:
     axes, keep = s.axes(s.params["axes"]), bool(s.params["keepdims"])
     mean = w.reduce("ReduceMean", s[0], axes)
@@ -122,7 +109,7 @@ def moments(w: Writer, s: Step) -> list[Name]:
     ]
 
 
-@writes("average")
+@writes
 def average(w: Writer, s: Step) -> Any:
     p = s.params
     axes = None if p["axis"] is None else s.axes(p["axis"])
@@ -139,7 +126,7 @@ def average(w: Writer, s: Step) -> Any:
     return w.op("Div", total, w.reduce("ReduceSum", whole, axes, False))
 
 
-@writes("norm")
+@writes
 def norm(w: Writer, s: Step) -> Name:
     p, dtype = s.params, s.dtype()
     worked = s.in_dtype() if s.in_dtype().kind == "f" else np.dtype(np.float64)
@@ -150,12 +137,12 @@ def norm(w: Writer, s: Step) -> Name:
     return w.reshape(made, [1]) if len(axes) == s.ndim() and not p["keepdims"] else made
 
 
-@writes("linalg_norm", "linalg_vector_norm")
-def linalg_norm(w: Writer, s: Step) -> Name:
+@writes
+def linalg_norm(w: Writer, s: Step, of_matrices: bool = True) -> Name:
     p = s.params
     axes = None if p["axis"] is None else s.axes(p["axis"])
     order = p["ord"]
-    matrix = s.op.name == "linalg_norm" and len(axes or range(s.ndim())) == 2 and order is not None
+    matrix = of_matrices and len(axes or range(s.ndim())) == 2 and order is not None
     if matrix and order != "fro" or order not in (None, 1, 2, "fro", float("inf"), float("-inf")):
         raise s.refused(f"ord={order!r}")
     x = w.cast(s[0], s.in_dtype(), s.dtype())
@@ -166,37 +153,31 @@ def linalg_norm(w: Writer, s: Step) -> Name:
     return w.reduce(kind, x, axes, bool(p["keepdims"]))
 
 
-def _position(kind: str) -> Callable[[Writer, Step], Name]:
-    def write(w: Writer, s: Step) -> Name:
-        axis, x = s.params["axis"], s[0]
-        keep = int(bool(s.params["keepdims"]))
-        dtype = s.in_dtype()
-        if dtype.kind == "b":
-            x = w.cast(x, dtype, np.int32)
-        if axis is None:
-            made = w.op(kind, w.reshape(x, [-1]), axis=0, keepdims=0)
-            made = w.reshape(made, list(s.out_shape())) if s.out_shape() else made  # type: ignore[arg-type]
-        else:
-            made = w.op(kind, x, axis=s.axis(axis), keepdims=keep)
-            if len(s.out_shape()) > s.ndim() - 1 + keep:
-                made = w.reshape(made, [1])
-        return w.cast(made, np.int64, s.dtype())
-
-    return write
+@writes
+def position(w: Writer, s: Step, kind: str) -> Name:
+    axis, x = s.params["axis"], s[0]
+    keep = int(bool(s.params["keepdims"]))
+    dtype = s.in_dtype()
+    if dtype.kind == "b":
+        x = w.cast(x, dtype, np.int32)
+    if axis is None:
+        made = w.op(kind, w.reshape(x, [-1]), axis=0, keepdims=0)
+        made = w.reshape(made, list(s.out_shape())) if s.out_shape() else made  # type: ignore[arg-type]
+    else:
+        made = w.op(kind, x, axis=s.axis(axis), keepdims=keep)
+        if len(s.out_shape()) > s.ndim() - 1 + keep:
+            made = w.reshape(made, [1])
+    return w.cast(made, np.int64, s.dtype())
 
 
-writes(*both("argmax"))(_position("ArgMax"))
-writes(*both("argmin"))(_position("ArgMin"))
-
-
-@writes("argmax_channel")
+@writes
 def argmax_channel(w: Writer, s: Step) -> Name:
     return w.cast(
         w.op("ArgMax", s[0], axis=1 if s.ndim() > 1 else 0, keepdims=0), np.int64, s.dtype()
     )
 
 
-@writes("cumsum")
+@writes
 def cumsum(w: Writer, s: Step) -> Name:
     axis, dtype = s.params["axis"], s.dtype()
     x = w.cast(s[0], s.in_dtype(), dtype)
@@ -205,7 +186,7 @@ def cumsum(w: Writer, s: Step) -> Name:
     return w.op("CumSum", x, w.constant(axis, np.int64))
 
 
-@writes("diff")
+@writes
 def diff(w: Writer, s: Step) -> Name:
     if len(s) > 1:
         raise s.refused("prepend and append")
@@ -227,7 +208,7 @@ def _last_swapped(w: Writer, x: Name, n: int) -> Name:
     return w.transpose(x, [*range(n - 2), n - 1, n - 2])
 
 
-@writes("matmul")
+@writes
 def matmul(w: Writer, s: Step) -> Name:
     return w.op("MatMul", *_pair(w, s))
 
@@ -246,7 +227,7 @@ def _contracted(
     return w.op("Einsum", a, b, equation=f"{''.join(one)},{''.join(other)}->{''.join(out)}")
 
 
-@writes("dot")
+@writes
 def dot(w: Writer, s: Step) -> Name:
     (a, b), n, m = _pair(w, s), s.ndim(0), s.ndim(1)
     if n == 0 or m == 0:
@@ -256,7 +237,7 @@ def dot(w: Writer, s: Step) -> Name:
     return _contracted(w, a, b, n, m, [n - 1], [m - 2])
 
 
-@writes("dot@nd")
+@writes
 def dot_nd(w: Writer, s: Step) -> Name:
     """The last axis of the first with the first axis of the second; transposed, axes are reversed by one turn."""
     (a, b), n, m = _pair(w, s), s.ndim(0), s.ndim(1)
@@ -273,8 +254,8 @@ def dot_nd(w: Writer, s: Step) -> Name:
     return _contracted(w, a, b, n, m, [left], [right])
 
 
-@writes(*both("batch_dot"), "la_gemm2", "la_gemm")
-def batch_dot(w: Writer, s: Step) -> Name:
+@writes
+def batch_dot(w: Writer, s: Step, with_third: bool = False) -> Name:
     p = s.params
     if p.get("axis", -2) != -2:
         raise s.refused("axis= of a matrix product")
@@ -284,20 +265,20 @@ def batch_dot(w: Writer, s: Step) -> Name:
     made = w.op("MatMul", a, b)
     if p.get("alpha", 1.0) != 1.0:
         made = w.op("Mul", made, w.constant(p["alpha"], s.dtype()))
-    if s.op.name == "la_gemm":
+    if with_third:
         third = s[2] if p["beta"] == 1.0 else w.op("Mul", s[2], w.constant(p["beta"], s.dtype()))
         made = w.op("Add", made, third)
     return made
 
 
-@writes("la_syrk")
+@writes
 def syrk(w: Writer, s: Step) -> Name:
     turned = _last_swapped(w, s[0], s.ndim())
     pair = (turned, s[0]) if s.params["transpose"] else (s[0], turned)
     return w.op("Mul", w.op("MatMul", *pair), w.constant(s.params["alpha"], s.dtype()))
 
 
-@writes("tensordot")
+@writes
 def tensordot(w: Writer, s: Step) -> Name:
     axes, n, m = s.params["axes"], s.ndim(0), s.ndim(1)
     if isinstance(axes, int):
@@ -307,7 +288,7 @@ def tensordot(w: Writer, s: Step) -> Name:
     return _contracted(w, *_pair(w, s), n, m, [a % n for a in left], [a % m for a in right])
 
 
-@writes("inner")
+@writes
 def inner(w: Writer, s: Step) -> Name:
     n, m = s.ndim(0), s.ndim(1)
     if n == 0 or m == 0:
@@ -315,25 +296,25 @@ def inner(w: Writer, s: Step) -> Name:
     return _contracted(w, *_pair(w, s), n, m, [n - 1], [m - 1])
 
 
-@writes("outer")
+@writes
 def outer(w: Writer, s: Step) -> Name:
     a, b = _pair(w, s)
     return w.op("Mul", w.reshape(a, [-1, 1]), w.reshape(b, [1, -1]))
 
 
-@writes("vdot")
+@writes
 def vdot(w: Writer, s: Step) -> Name:
     a, b = (w.reshape(x, [-1]) for x in _pair(w, s))
     return w.op("MatMul", a, b)
 
 
-@writes("einsum")
+@writes
 def einsum(w: Writer, s: Step) -> Name:
     given = [w.cast(x, s.in_dtype(k), s.dtype()) for k, x in enumerate(s.names)]
     return w.op("Einsum", *given, equation=str(s.params["subscripts"]).replace(" ", ""))
 
 
-@writes("linalg_det", "la_det")
+@writes
 def det(w: Writer, s: Step) -> Name:
     made = w.op("Det", s[0])
     return w.reshape(made, [1]) if s.ndim() == 2 and s.out_shape() == (1,) else made

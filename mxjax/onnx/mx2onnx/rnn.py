@@ -20,7 +20,7 @@ def _gates(x: np.ndarray, mode: str) -> np.ndarray:
     return np.concatenate([parts[k] for k in _ORDER[mode]])
 
 
-@writes("rnn")
+@writes
 def rnn(w: Writer, s: Step) -> Any:
     p, mode, hidden, layers = (
         s.params,
@@ -97,7 +97,12 @@ def rnn(w: Writer, s: Step) -> Any:
 def _start(w: Writer, s: Step, name: str) -> Name | None:
     """The state at the beginning; None where it is zero, which is ONNX's own."""
     node = s.by_name[name][0] if name in s.by_name else None
-    if node is not None and node.op is not None and node.op.name in ("zeros", "zeros@nd", "_zeros"):
+    if (
+        node is not None
+        and not node.inputs
+        and node.op is not None
+        and node.op.files.onnx == "zeros"
+    ):
         return None
     x, shape = s.array(name), w.shape(s.by_name[name])
     batch = s.shape()[1]

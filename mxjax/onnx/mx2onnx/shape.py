@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import both
 from .writer import FAR, Name, Step, Writer, writes
 
 
-@writes(
-    *both("reshape"), "reshape@npx", "ravel", "reshape_like", "batch_flatten", *both("squeeze"),
-)  # fmt: skip
+@writes
 def reshape(w: Writer, s: Step) -> Name:
     """Whatever the codes say, the result's shape is known, or follows from what comes in."""
     return reshaped(w, s, s[0])
 
 
-@writes("_reshape_back")
+@writes
 def reshape_back(w: Writer, s: Step) -> Name:
     return reshaped(w, s, s[1])
 
@@ -47,7 +44,7 @@ def reshaped(w: Writer, s: Step, x: Name) -> Name:
     return w.op("Reshape", x, s.out_dims())
 
 
-@writes(*both("expand_dims"))
+@writes
 def expand_dims(w: Writer, s: Step) -> Name:
     axis = s.params["axis"]
     axes = [axis] if isinstance(axis, int) else list(axis)
@@ -58,14 +55,14 @@ def _order(w: Writer, s: Step, perm: Sequence[int]) -> Name:
     return w.op("Transpose", s[0], perm=list(perm))
 
 
-@writes(*both("transpose"))
+@writes
 def transpose(w: Writer, s: Step) -> Name:
     axes = s.params["axes"]
     n = s.ndim()
     return _order(w, s, range(n)[::-1] if axes in (None, ()) else [a % n for a in axes])
 
 
-@writes(*both("swapaxes"))
+@writes
 def swapaxes(w: Writer, s: Step) -> Name:
     keys = ("axis1", "axis2") if "axis1" in s.params else ("dim1", "dim2")
     one, other = (s.params[k] % s.ndim() for k in keys)
@@ -74,7 +71,7 @@ def swapaxes(w: Writer, s: Step) -> Name:
     return _order(w, s, perm)
 
 
-@writes("matrix_transpose")
+@writes
 def matrix_transpose(w: Writer, s: Step) -> Name:
     return _order(w, s, [*range(s.ndim() - 2), s.ndim() - 1, s.ndim() - 2])
 
@@ -85,20 +82,19 @@ def _moved(w: Writer, s: Step, move: Any) -> Name:
     return _order(w, s, [n - 1 for n in move(probe).shape])
 
 
-@writes("moveaxis")
+@writes
 def moveaxis(w: Writer, s: Step) -> Name:
     return _moved(w, s, lambda x: np.moveaxis(x, s.params["source"], s.params["destination"]))
 
 
-@writes("rollaxis")
+@writes
 def rollaxis(w: Writer, s: Step) -> Name:
     return _moved(w, s, lambda x: np.rollaxis(x, s.params["axis"], s.params["start"]))
 
 
-@writes("flip", "flip@nd", "flipud", "fliplr")
-def flip(w: Writer, s: Step) -> Name:
-    axes = {"flipud": [0], "fliplr": [1]}.get(s.op.name) or s.axes(s.params.get("axis"))
-    return flipped(w, s[0], axes)
+@writes
+def flip(w: Writer, s: Step, axis: int | None = None) -> Name:
+    return flipped(w, s[0], s.axes(s.params.get("axis")) if axis is None else [axis])
 
 
 def flipped(w: Writer, x: Name, axes: Sequence[int]) -> Name:
@@ -106,7 +102,7 @@ def flipped(w: Writer, x: Name, axes: Sequence[int]) -> Name:
     return w.op("Slice", x, w.ints([-1] * n), w.ints([-FAR] * n), w.ints(axes), w.ints([-1] * n))
 
 
-@writes("roll")
+@writes
 def roll(w: Writer, s: Step) -> Name:
     shift, axis = s.params["shift"], s.params["axis"]
     if axis is None:
@@ -127,7 +123,7 @@ def _rolled(w: Writer, x: Name, axis: int, shift: int) -> Name:
     return w.op("Concat", w.slice(x, axis, -shift, FAR), w.slice(x, axis, 0, -shift), axis=axis)
 
 
-@writes("rot90")
+@writes
 def rot90(w: Writer, s: Step) -> Name:
     a, b = (k % s.ndim() for k in s.params["axes"])
     perm = list(range(s.ndim()))
@@ -145,19 +141,19 @@ def rot90(w: Writer, s: Step) -> Name:
 # ---- repeating -----------------------------------------------------------------------------------
 
 
-@writes(*both("broadcast_to"), "broadcast_axis")
+@writes
 def broadcast_to(w: Writer, s: Step) -> Name:
     return w.op("Expand", s[0], s.out_dims())
 
 
-@writes("broadcast_like")
+@writes
 def broadcast_like(w: Writer, s: Step) -> Name:
     if s.params["lhs_axes"] is None and s.params["rhs_axes"] is None:
         return w.op("Expand", s[0], w.op("Shape", s[1]))
     return w.op("Expand", s[0], s.out_dims())
 
 
-@writes("_write")
+@writes
 def write(w: Writer, s: Step) -> Name:
     """The second array in the shape and dtype of the first."""
     x = w.cast(s[1], s.in_dtype(1), s.dtype())
@@ -165,12 +161,12 @@ def write(w: Writer, s: Step) -> Name:
     return w.op("Expand", w.squeeze(x, *range(max(extra, 0))), w.op("Shape", s[0]))
 
 
-@writes("broadcast_arrays")
+@writes
 def broadcast_arrays(w: Writer, s: Step) -> list[Name]:
     return [w.op("Expand", x, w.dims((s.node, k), s.node.inputs)) for k, x in enumerate(s.names)]
 
 
-@writes(*both("tile"))
+@writes
 def tile(w: Writer, s: Step) -> Name:
     reps = s.params["reps"]
     reps = [reps] if isinstance(reps, int) else list(reps)
@@ -180,7 +176,7 @@ def tile(w: Writer, s: Step) -> Name:
     return w.op("Tile", x, w.ints([*[1] * -extra, *reps] if extra < 0 else reps))
 
 
-@writes(*both("repeat"))
+@writes
 def repeat(w: Writer, s: Step) -> Name:
     repeats, axis, x = s.params["repeats"], s.params["axis"], s[0]
     n = s.ndim()
@@ -210,7 +206,7 @@ def _alike(w: Writer, s: Step) -> list[Name]:
     return [w.cast(x, s.in_dtype(k), s.dtype()) for k, x in enumerate(s.names)]
 
 
-@writes("concatenate", "concat@nd", "concatenate@nd", "rnn_param_concat", "append")
+@writes
 def concatenate(w: Writer, s: Step) -> Name:
     axis = s.params.get("axis", s.params.get("dim"))
     given = _alike(w, s)
@@ -219,27 +215,24 @@ def concatenate(w: Writer, s: Step) -> Name:
     return w.op("Concat", *given, axis=axis) if len(given) > 1 else w.op("Identity", given[0])
 
 
-@writes(*both("stack"))
+@writes
 def stack(w: Writer, s: Step) -> Name:
     axis = s.params["axis"] % (s.ndim() + 1)
     return w.op("Concat", *[w.unsqueeze(x, axis) for x in _alike(w, s)], axis=axis)
 
 
-@writes("vstack", "hstack", "dstack", "column_stack")
-def stacks(w: Writer, s: Step) -> Name:
-    least, axis = {"vstack": (2, 0), "hstack": (1, 1), "dstack": (3, 2), "column_stack": (2, 1)}[
-        s.op.name
-    ]
+@writes
+def stacks(w: Writer, s: Step, least: int, axis: int, columns: bool = False) -> Name:
     parts = []
     for k, x in enumerate(_alike(w, s)):
         n = s.ndim(k)
         if n == 0:
             x, n = w.unsqueeze(x, 0), 1
-        if s.op.name == "column_stack" and n == 1:
+        if columns and n == 1:
             x = w.unsqueeze(x, 1)
         elif n < least:
             x = _at_least(w, x, n, least)
-        if s.op.name == "hstack":
+        if least == 1:
             axis = 0 if n == 1 else 1
         parts.append(x)
     return w.op("Concat", *parts, axis=axis) if len(parts) > 1 else w.op("Identity", parts[0])
@@ -260,15 +253,14 @@ def _at_least(w: Writer, x: Name, have: int, want: int) -> Name:
     return w.unsqueeze(x, *new)
 
 
-@writes("atleast_1d", "atleast_2d", "atleast_3d")
-def atleast(w: Writer, s: Step) -> list[Name]:
-    return [_at_least(w, x, s.ndim(k), int(s.op.name[-2])) for k, x in enumerate(s.names)]
+@writes
+def atleast(w: Writer, s: Step, axes: int) -> list[Name]:
+    return [_at_least(w, x, s.ndim(k), axes) for k, x in enumerate(s.names)]
 
 
-@writes("slice_channel", "split", "array_split", "split_v2", "hsplit", "vsplit", "dsplit")
-def split(w: Writer, s: Step) -> list[Name]:
-    own = {"hsplit": 1 if s.ndim() > 1 else 0, "vsplit": 0, "dsplit": 2}
-    axis = own.get(s.op.name, s.params.get("axis", 0)) % s.ndim()
+@writes
+def split(w: Writer, s: Step, axis: int | None = None) -> list[Name]:
+    axis = s.params.get("axis", 0) % s.ndim() if axis is None else min(axis, s.ndim() - 1)
     squeeze = bool(s.params.get("squeeze_axis"))
     count = s.node.count()
     known = s.shape()[axis]
@@ -294,7 +286,7 @@ def _padded(w: Writer, s: Step, pairs: Sequence[Sequence[int]], mode: str, value
     return w.op("Pad", s[0], widths, mode=mode)
 
 
-@writes("pad")
+@writes
 def pad(w: Writer, s: Step) -> Name:
     mode, n = s.params["mode"], s.ndim()
     pairs = np.broadcast_to(np.asarray(s.params["pad_width"], int), (n, 2)).tolist()
@@ -309,14 +301,14 @@ def pad(w: Writer, s: Step) -> Name:
     return _padded(w, s, pairs, mode, s.params["constant_values"])
 
 
-@writes("pad@nd")
+@writes
 def pad_nd(w: Writer, s: Step) -> Name:
     width = list(s.params["pad_width"])
     pairs = list(zip(width[::2], width[1::2], strict=True))
     return _padded(w, s, pairs, s.params["mode"], s.params["constant_value"])
 
 
-@writes("crop")
+@writes
 def crop(w: Writer, s: Step) -> Name:
     size, given = s.out_shape()[2:], s.shape()[2:]
     if None in size or None in given:
@@ -328,28 +320,28 @@ def crop(w: Writer, s: Step) -> Name:
     return w.op("Slice", s[0], w.ints(at), w.ints(ends), w.ints([2, 3]))
 
 
-@writes("shape_array")
+@writes
 def shape_array(w: Writer, s: Step) -> Name:
     return w.op("Shape", s[0])
 
 
-@writes("size_array")
+@writes
 def size_array(w: Writer, s: Step) -> Name:
     return w.reshape(w.op("Size", s[0]), [1])
 
 
-@writes("depth_to_space")
+@writes
 def depth_to_space(w: Writer, s: Step) -> Name:
     return w.op("DepthToSpace", s[0], blocksize=s.params["block_size"], mode="DCR")
 
 
-@writes("space_to_depth")
+@writes
 def space_to_depth(w: Writer, s: Step) -> Name:
     return w.op("SpaceToDepth", s[0], blocksize=s.params["block_size"])
 
 
-@writes("diag", "diag@nd", "diagonal", "linalg_diagonal", "la_extractdiag")
-def diag(w: Writer, s: Step) -> Name:
+@writes
+def diag(w: Writer, s: Step, usual: tuple[int, int] = (0, 1)) -> Name:
     """A diagonal as the elements at its places; a vector as a matrix by a mask."""
     k = s.params.get("k", s.params.get("offset", 0))
     shape = s.shape()
@@ -365,7 +357,6 @@ def diag(w: Writer, s: Step) -> Name:
             w.constant(place, np.int64),
         )
         return full
-    usual = (-2, -1) if s.op.name.startswith("l") else (0, 1)  # of linalg's
     a, b = (
         s.params.get(key, d) % len(shape) for key, d in zip(("axis1", "axis2"), usual, strict=True)
     )
@@ -380,9 +371,9 @@ def diag(w: Writer, s: Step) -> Name:
     return w.transpose(found, [*range(1, len(rest) + 1), 0])
 
 
-@writes("tril", "triu")
-def triangle(w: Writer, s: Step) -> Name:
-    upper, k = int(s.op.name == "triu"), s.params["k"]
+@writes
+def triangle(w: Writer, s: Step, upper: int) -> Name:
+    k = s.params["k"]
     if w.opset >= 14:
         return w.op("Trilu", s[0], w.constant(k, np.int64), upper=upper)
     rows, columns = s.shape()[-2:]
@@ -408,27 +399,27 @@ def filled_with(w: Writer, s: Step, number: Any, dtype: np.dtype[Any]) -> Name:
     return w.op("ConstantOfShape", s.out_dims(), value=value)
 
 
-@writes(*both("zeros_like"), "_zeros_like", *both("zeros"), "_zeros", "empty_like")
+@writes
 def zeros(w: Writer, s: Step) -> Name:
     return filled(w, s, 0)
 
 
-@writes(*both("ones_like"), *both("ones"))
+@writes
 def ones(w: Writer, s: Step) -> Name:
     return filled(w, s, 1)
 
 
-@writes("full_like", "full")
+@writes
 def full_like(w: Writer, s: Step) -> Name:
     return filled(w, s, s.params["fill_value"])
 
 
-@writes("full@nd")
+@writes
 def full(w: Writer, s: Step) -> Name:
     return filled(w, s, s.params["val"])
 
 
-@writes("_fill")
+@writes
 def fill(w: Writer, s: Step) -> Name:
     return filled(w, s, s.params["scalar"])
 
@@ -441,7 +432,7 @@ def steps(w: Writer, s: Step, axis: int, k: int = 0) -> Name:
     return w.counting(w.length(s.node.inputs[k], axis))
 
 
-@writes("arange_like")
+@writes
 def arange_like(w: Writer, s: Step) -> Name:
     p, dtype = s.params, s.dtype()
     if p["axis"] is not None:

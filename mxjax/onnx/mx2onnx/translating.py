@@ -15,15 +15,12 @@ from mxjax.symbol.node import Entry, Node, copied, walk
 from mxjax.symbol.run import run
 
 from .control import control
-from .writer import TABLE, Name, Step, Writer
+from .writer import LOSSES, Name, Step, Writer, exported, translation
 
-# The files of the table.
+# The files of the functions that rows name in their column `onnx`.
 for _topic in ("elementwise", "shape", "indexing", "reduction", "nn", "rnn", "detection"):
     importlib.import_module(f"{__package__}.{_topic}")
 
-# What an operator that only a loss knows reads beside its data: no input of the exported network.
-_LABELS = frozenset({"softmax_output", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
-                     "svm_output"})  # fmt: skip
 # Far from each other, and from what people use: lengths that are tried out for axes that change.
 _PRIMES = (1201, 1609, 2411, 3037, 3881, 4591, 5407, 6271, 7121, 8009, 8923, 9781)
 _LARGEST_FOLDED = 1 << 22
@@ -150,7 +147,7 @@ class Graph:
     def translate(self, w: Writer, node: Node, results: Mapping[Entry, Name]) -> None:
         """Write a node; its results get these names."""
         w.within(node.name)
-        function = TABLE.get(node.op.name) if node.op is not None else None
+        function = None if node.op is None else translation(node.op)
         made: Sequence[Name]
         if node.subgraphs:
             made = control(self, w, node)
@@ -193,8 +190,9 @@ class Graph:
 
 def untranslated(node: Node) -> errors.MXNetNotImplementedError:
     """The error for an operator that the table does not have."""
-    known = sorted({n for n in TABLE})
-    near = errors.did_you_mean(node.op.name if node.op is not None else node.operator, known)
+    near = errors.did_you_mean(
+        node.op.name if node.op is not None else node.operator, sorted(exported())
+    )
     return errors.MXNetNotImplementedError(
         f"the node {node.name!r} is the operator {node.operator!r}, which has no translation to ONNX{near}: "
         "mx.onnx.get_operator_support() lists those that have; what comes before it can be exported, from "
@@ -208,7 +206,7 @@ def _labels(nodes: Sequence[Node]) -> set[Node]:
     others: set[Node] = set()
     for node in nodes:
         for k, (n, _) in enumerate(node.inputs):
-            loss = node.op is not None and node.op.name in _LABELS and k == 1
+            loss = node.op is not None and node.op.files.onnx in LOSSES and k == 1
             (found if loss and n.is_variable else others).add(n)
     return found - others
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mxjax import errors
+from mxjax.ops.table import TABLE as ROWS
+from mxjax.ops.table import Op
 from mxjax.symbol.node import Entry, Node
 
 #: A result in the ONNX graph, by its name.
 Name = str
 #: Writes a node, and gives its results.
-Translation = Callable[["Writer", "Step"], "Name | Sequence[Name]"]
+Translation = Callable[..., "Name | Sequence[Name]"]
 
-#: Rows of the table by the function that writes them.
-TABLE: dict[str, Translation] = {}
+#: The functions that rows name in their column ``onnx``.
+FORMS: dict[str, Translation] = {}
+#: Those of them that read no labels.
+LOSSES: set[str] = set()
 
 OLDEST = 13
 #: What is written where the user asks for no other: readers of 2022 and later know it.
@@ -25,16 +30,50 @@ USUAL = 17
 _LOSSY = {"float32": np.float32, "float64": np.float64}
 
 
-def writes(*rows: str) -> Callable[[Translation], Translation]:
-    """Put a function into the table, as the translation of these rows."""
+def writes(function: Translation) -> Translation:
+    """Let rows name a function in their column ``onnx``; it takes the writer, the step, and what the column adds."""
+    name = function.__name__.strip("_")
+    assert name not in FORMS, name
+    FORMS[name] = function
+    return function
 
-    def put(function: Translation) -> Translation:
-        for row in rows:
-            assert row not in TABLE, row
-            TABLE[row] = function
-        return function
 
-    return put
+@functools.cache
+def translation(op: Op) -> Translation | None:
+    """What writes the calls of a row, by its column ``onnx``; None where it has no form in ONNX."""
+    form = op.files.onnx
+    if form is None:
+        return _beside_number(op)
+    name, *more = (form,) if isinstance(form, str) else form
+    if name[0].isupper():  # an operator of ONNX that is the row
+        name, more = "same_as", [name]
+    return functools.partial(_called, FORMS[name], more)
+
+
+def _called(function: Callable[..., Any], more: Sequence[Any], w: Writer, s: Step) -> Any:
+    return function(w, s, *more)
+
+
+def _beside_number(op: Op) -> Translation | None:
+    """Of a row of an array and a number: what writes the row of two arrays, told which side the number is on."""
+    row, left = _numbered().get(op, (None, False))
+    if row is None or row.files.onnx is None:
+        return None
+    return functools.partial(_called, FORMS["beside_number"], [row.files.onnx, left])
+
+
+@functools.cache
+def _numbered() -> dict[Op, tuple[Op, bool]]:
+    found: dict[Op, tuple[Op, bool]] = {}
+    for row in ROWS.values():
+        for numbered, left in zip(row.scalars or (), (False, True), strict=False):
+            found.setdefault(numbered, (row, left))
+    return found
+
+
+def exported() -> list[str]:
+    """The names of the rows that have a form in ONNX."""
+    return [name for name, op in ROWS.items() if translation(op) is not None]
 
 
 class Step:
@@ -330,7 +369,7 @@ def shown(options: Mapping[str, Any]) -> str:
 __all__ = [
     "FAR",
     "OLDEST",
-    "TABLE",
+    "FORMS",
     "USUAL",
     "Name",
     "Step",

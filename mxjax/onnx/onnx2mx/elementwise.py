@@ -12,33 +12,17 @@ from mxjax.symbol.node import Entry
 
 from .reader import Lengths, Reader, Step, Value, reads
 
-_ONE = {
-    "Abs": "abs", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",
-    "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
-    "Identity": "copy", "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not",
-    "Reciprocal": "reciprocal", "Relu": "relu", "Round": "around", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
-    "Sinh": "sinh", "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "Det": "linalg_det",
-    "BitwiseNot": "bitwise_not",
-}  # fmt: skip
-_TWO = {
-    "Add": "add", "And": "logical_and", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor", "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal",
-    "Less": "less", "LessOrEqual": "less_equal", "Mul": "multiply", "Or": "logical_or", "Sub": "subtract",
-    "Xor": "logical_xor",
-}  # fmt: skip
+
+@reads("Identity")
+def identity(r: Reader, s: Step) -> Value:
+    return s.value(0)
 
 
 def _one(row: str) -> Callable[[Reader, Step], Value]:
     def read(r: Reader, s: Step) -> Value:
-        if s.kind == "Identity":
-            return s.value(0)
         return s.make(row, s[0])
 
     return read
-
-
-for _kind, _row in _ONE.items():
-    reads(_kind)(_one(_row))
 
 
 def _operand(s: Step, k: int) -> Any:
@@ -72,8 +56,11 @@ def _two(row: str) -> Callable[[Reader, Step], Value]:
     return read
 
 
-for _kind, _row in _TWO.items():
-    reads(_kind)(_two(_row))
+# The operators that are rows, as these say.
+for _op in ROWS.values():
+    _kind = _op.files.from_onnx or _op.files.onnx
+    if isinstance(_kind, str) and _kind[0].isupper() and "@" not in _op.name:
+        reads(_kind)((_one if _op.n_arrays == 1 else _two)(_op.name))
 
 
 def _pair(s: Step) -> tuple[Any, Any]:
