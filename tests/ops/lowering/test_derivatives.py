@@ -68,8 +68,8 @@ def test_kernels_that_cover_their_image_are_one_product(layout):
 
     weights = normal(*plain(x, w, b).shape)
     for got, want in zip(
-        jax.value_and_grad(lambda *a: (here(*a) * weights).sum(), (0, 1, 2))(x, w, b),
-        jax.value_and_grad(lambda *a: (plain(*a) * weights).sum(), (0, 1, 2))(x, w, b),
+        jax.jit(jax.value_and_grad(lambda *a: (here(*a) * weights).sum(), (0, 1, 2)))(x, w, b),
+        jax.jit(jax.value_and_grad(lambda *a: (plain(*a) * weights).sum(), (0, 1, 2)))(x, w, b),
         strict=True,
     ):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), got, want)
@@ -129,7 +129,7 @@ def test_where_memory_is_short_pieces_equal_lax(
             lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)
         ).sum()
 
-    found, expected = (jax.value_and_grad(f, (0, 1))(x, w) for f in (loss, lax_loss))
+    found, expected = (jax.jit(jax.value_and_grad(f, (0, 1)))(x, w) for f in (loss, lax_loss))
     for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
@@ -194,12 +194,15 @@ def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels
     def lax_loss(x, w):
         return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad])).sum()
 
-    def twice(f):
+    def twice(f, x, w):
         return jax.grad(lambda *a: sum((g * g).sum() for g in jax.grad(f, (0, 1))(*a)), (0, 1))(
             x, w
         )
 
-    found, expected = ((f(x, w), jax.grad(f, (0, 1))(x, w), twice(f)) for f in (loss, lax_loss))
+    def all_of(f):
+        return jax.jit(lambda x, w: (f(x, w), jax.grad(f, (0, 1))(x, w), twice(f, x, w)))(x, w)
+
+    found, expected = all_of(loss), all_of(lax_loss)
     for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * abs(want).max())
 
@@ -251,9 +254,8 @@ def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad
             lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)
         ).sum()
 
-    for got, expected in zip(
-        jax.grad(loss, (0, 1))(x, w, lean=True), jax.grad(lax_loss, (0, 1))(x, w), strict=True
-    ):
+    lean = jax.jit(jax.grad(partial(loss, lean=True), (0, 1)))
+    for got, expected in zip(lean(x, w), jax.jit(jax.grad(lax_loss, (0, 1)))(x, w), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     if images == 2:
         check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
@@ -401,33 +403,34 @@ def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
     def ours(x, w, b):
         return convolution(x, w, b, **how, plan=plan)
 
-    out = reference(x, w, b)
-    np.testing.assert_allclose(ours(x, w, b), out, rtol=1e-10)
-    head = normal(*out.shape)
-    for a, e in zip(
-        jax.vjp(ours, x, w, b)[1](head), jax.vjp(reference, x, w, b)[1](head), strict=True
-    ):
-        np.testing.assert_allclose(a, e, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(
-        jax.jvp(ours, (x, w, b), (w.sum() * x, w, b))[1],
-        jax.jvp(reference, (x, w, b), (w.sum() * x, w, b))[1],
-        rtol=1e-9,
-    )
+    head = normal(*jax.eval_shape(reference, x, w, b).shape)
 
-    def second(f):
+    def second(f, x, w):
         inner = jax.grad(lambda x, w: (f(x, w, b) ** 3).sum(), (0, 1))
-        return jax.grad(lambda x, w: sum(jnp.sin(g).sum() for g in inner(x, w)), (0, 1))
+        return jax.grad(lambda x, w: sum(jnp.sin(g).sum() for g in inner(x, w)), (0, 1))(x, w)
 
-    for a, e in zip(jax.jit(second(ours))(x, w), jax.jit(second(reference))(x, w), strict=True):
-        np.testing.assert_allclose(a, e, rtol=1e-6, atol=1e-8)
-    xs = jnp.stack([x, x * 2])
-    np.testing.assert_allclose(
-        jax.vmap(ours, (0, None, None))(xs, w, b)[1], reference(x * 2, w, b), rtol=1e-9
-    )
-    ws = jnp.stack([w, w * 2])
-    per_weight = jax.vmap(jax.grad(lambda w: (ours(x, w, b) ** 2).sum()))(ws)[1]
-    expected = jax.grad(lambda w: (reference(x, w, b) ** 2).sum())(w * 2)
-    np.testing.assert_allclose(per_weight, expected, rtol=1e-9)
+    def derivatives(f, x, w, b):
+        first = jax.vjp(f, x, w, b)[1](head)
+        return f(x, w, b), first, jax.jvp(f, (x, w, b), (w.sum() * x, w, b))[1], second(f, x, w)
+
+    # Two programs: eagerly each of a hundred primitives is one.
+    found, wanted = (jax.jit(partial(derivatives, f))(x, w, b) for f in (ours, reference))
+    for got, want, rtol, atol in zip(
+        found, wanted, (1e-10, 1e-9, 1e-9, 1e-6), (0, 1e-9, 0, 1e-8), strict=True
+    ):
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), got, want)
+
+    def square(f, x, w):
+        return jax.grad(lambda w: (f(x, w, b) ** 2).sum())(w)
+
+    @jax.jit
+    def mapped(x, w):
+        values = jax.vmap(ours, (0, None, None))(jnp.stack([x, x * 2]), w, b)[1]
+        return values, jax.vmap(partial(square, ours, x))(jnp.stack([w, w * 2]))[1]
+
+    expected = jax.jit(lambda x, w: (reference(x * 2, w, b), square(reference, x, w * 2)))(x, w)
+    for got, want in zip(mapped(x, w), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -443,22 +446,35 @@ def test_dtypes_stay(dtype, platform):
         out = max_pool(out, 2, 2, platform=platform) + avg_pool(out, 2, 2, platform=platform)
         return out
 
-    out, pull = jax.vjp(f, x, w, bias)
-    assert out.dtype == dtype and all(g.dtype == dtype for g in pull(out))
+    @jax.jit
+    def value_and_gradients(x, w, b):
+        out, pull = jax.vjp(f, x, w, b)
+        return out, pull(out)
+
+    out, gradients = value_and_gradients(x, w, bias)
+    assert out.dtype == dtype and all(g.dtype == dtype for g in gradients)
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"])
 def test_layouts_agree(layout):
     nd = len(layout) - 2
     x, w = normal(2, 4, *(5, 6, 7)[:nd]), normal(6, 2, *(3,) * nd)
-    expected = convolution(x, w, num_group=2, pad=(1,) * nd)
-    pooled = max_pool(x, 3, 2, 1)
-    if layout[-1] == "C":
-        x, w = jnp.moveaxis(x, 1, -1), jnp.moveaxis(w, 1, -1)
-    found = convolution(x, w, num_group=2, pad=(1,) * nd, layout=layout)
-    other = max_pool(x, 3, 2, 1, layout=layout)
-    if layout[-1] == "C":
-        found, other = jnp.moveaxis(found, -1, 1), jnp.moveaxis(other, -1, 1)
+
+    @jax.jit
+    def first(x, w):
+        return convolution(x, w, num_group=2, pad=(1,) * nd), max_pool(x, 3, 2, 1)
+
+    @jax.jit
+    def last(x, w):
+        if layout[-1] == "C":
+            x, w = jnp.moveaxis(x, 1, -1), jnp.moveaxis(w, 1, -1)
+        found = convolution(x, w, num_group=2, pad=(1,) * nd, layout=layout)
+        other = max_pool(x, 3, 2, 1, layout=layout)
+        if layout[-1] == "C":
+            found, other = jnp.moveaxis(found, -1, 1), jnp.moveaxis(other, -1, 1)
+        return found, other
+
+    (expected, pooled), (found, other) = first(x, w), last(x, w)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     np.testing.assert_array_equal(other, pooled)
 
@@ -493,11 +509,11 @@ def test_pooling_derivatives(pool, nd, kernel, stride, pad, convention):
         # A window of padding alone gives the lowest number there is, whose square is infinite.
         return jnp.maximum(pool(x, kernel, stride, pad, convention=convention, **options), -100.0)
 
-    plain = f(x, platform="gpu")
-    np.testing.assert_allclose(f(x), plain, rtol=1e-12)
+    plain = jax.jit(partial(f, platform="gpu"))(x)
+    np.testing.assert_allclose(jax.jit(f)(x), plain, rtol=1e-12)
     check_grads(jax.jit(lambda x: f(x) ** 2), (x,), order=1, modes=("fwd", "rev"), rtol=1e-4)
-    once = jax.grad(lambda x: (f(x) ** 3).sum())
-    check_grads(jax.jit(once), (x,), order=1, modes=("rev",), rtol=1e-4)
+    once = jax.jit(jax.grad(lambda x: (f(x) ** 3).sum()))
+    check_grads(once, (x,), order=1, modes=("rev",), rtol=1e-4)
     xs = jnp.stack([x, x * 2])
     np.testing.assert_allclose(jax.jit(jax.vmap(once))(xs)[1], once(x * 2), rtol=1e-9)
 
