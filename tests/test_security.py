@@ -39,8 +39,19 @@ def calls():
     return found
 
 
+@functools.cache
+def callers():
+    """The files that call each name."""
+    found = {}
+    for file, name, _ in calls():
+        found.setdefault(name, set()).add(file)
+    return found
+
+
 def places(pattern):
-    return {file for file, name, _ in calls() if re.fullmatch(pattern, name)}
+    return {
+        file for name, files in callers().items() if re.fullmatch(pattern, name) for file in files
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,8 @@ RECORDED = json.loads((HERE / "losses.json").read_text())
 SLOW = {"search"}  # starts processes
 
 
-@cache
-def losses(slow):
-    """Of all programs, which run one after the other in one process; or the slow ones."""
-    names = sorted(SLOW if slow else set(RECORDED) - SLOW)
+def losses(names):
+    """Of programs, which run one after the other in one process."""
     done = subprocess.run(
         [sys.executable, "-m", "mxjax", "--as", "1.9", str(HERE), *names],
         env=settings.child_environment(PYTHONPATH=str(HERE.parents[1])), capture_output=True, text=True,
@@ -37,11 +34,18 @@ def test_all_are_recorded():
     assert all(len(numbers) >= 20 and np.isfinite(numbers).all() for numbers in RECORDED.values())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in RECORDED],
-)
-def test_as_mxnet(name):
-    found = losses(name in SLOW)[name]
-    assert not isinstance(found, str), found
-    np.testing.assert_allclose(found, RECORDED[name], rtol=1e-3, atol=1e-5)
+@pytest.mark.parametrize("names", [
+    pytest.param(sorted(set(RECORDED) - SLOW), id="quick"),
+    pytest.param(sorted(SLOW), id="slow", marks=pytest.mark.slow),
+])  # fmt: skip
+def test_as_mxnet(names):
+    found = losses(names)
+    assert set(found) == set(names)
+    wrong = {}
+    for name in names:
+        try:
+            assert not isinstance(found[name], str)
+            np.testing.assert_allclose(found[name], RECORDED[name], rtol=1e-3, atol=1e-5)
+        except AssertionError as error:
+            wrong[name] = found[name] if isinstance(found[name], str) else error
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())

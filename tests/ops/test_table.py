@@ -74,15 +74,19 @@ def same(got, want, what):
 def alone(op):
     """The results of the row's samples, in a segment of its own."""
     mx.waitall()
-    outs = [run(op, live(op, draw(op, c, k)), c.attrs) for k, c in enumerate(op.tests.samples)]
-    return [numbers(o) for o in outs]
+    try:
+        outs = [run(op, live(op, draw(op, c, k)), c.attrs) for k, c in enumerate(op.tests.samples)]
+        return [numbers(o) for o in outs]
+    except Exception as error:
+        error.add_note(f"the row {op.name!r} alone")
+        raise
 
 
 @pytest.mark.parametrize("op", ROWS)
-def test_runs(op):
+def test_has_samples_and_a_docstring(op):
+    """The samples are run by the test of its group, alone first."""
     assert op.tests.samples, f"the row {op.name!r} names no samples; see mxjax/ops/samples.py"
     assert op.doc
-    alone(op)
 
 
 GROUP = 40
