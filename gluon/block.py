@@ -370,7 +370,8 @@ class Block(Named, MirroredBlock):
                 )
         # All are looked at before the first one is changed.
         checked = [
-            (p, p._check_load(loaded[name], cast_dtype, dtype_source)) for name, p in chosen.items()
+            (p, p._check_load(loaded[name], cast_dtype, dtype_source, name))
+            for name, p in chosen.items()
         ]
         for p, value in checked:
             p._load_init(value, device)

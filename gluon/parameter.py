@@ -285,9 +285,14 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
                 a.attach_grad(self._grad_req, stype=self._grad_stype)
 
     def _check_load(
-        self, data: Any, cast_dtype: bool = False, dtype_source: str = "current"
+        self,
+        data: Any,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+        name: str | None = None,
     ) -> Any:
-        """A value from a file as a NumPy array; the shape must fit, the dtype too unless it may be cast."""
+        """A value of a file, of this name there, as a NumPy array; shape and dtype (unless it may be cast) must fit."""
+        label = repr(name) if name else self._label
         if dtype_source not in ("current", "saved"):
             raise errors.MXNetValueError(
                 f"dtype_source is 'current' or 'saved', got {dtype_source!r}"
@@ -298,13 +303,13 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             and all(n in (0, -1, m) for n, m in zip(self._shape, host.shape, strict=True))
         ):
             raise errors.MXNetAssertionError(
-                f"Failed loading Parameter {self._label} from saved params: shape incompatible expected "
+                f"Failed loading Parameter {label} from saved params: shape incompatible expected "
                 f"{self.shape} vs saved {host.shape}"
             )
         if host.dtype != self._dtype:
             if not cast_dtype:
                 raise errors.MXNetAssertionError(
-                    f"Failed loading Parameter {self._label} from saved params: dtype incompatible expected "
+                    f"Failed loading Parameter {label} from saved params: dtype incompatible expected "
                     f"{self._dtype} vs saved {host.dtype}. Set cast_dtype=True to cast the dtype of saved params"
                 )
             if dtype_source == "current":

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mxjax.files import unpacking
-from mxjax.gluon.model_zoo import hub, hugging_face, vision
+from mxjax.gluon.model_zoo import by_name, hub, hugging_face
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "SECURITY.md").read_text()
@@ -115,7 +115,7 @@ def test_figures_and_names_are_those_of_the_source():
     assert hub._LARGEST_CONFIG == 1 << 20 and "at most 1 MiB" in TEXT
     assert hugging_face.LARGEST == 64 << 30 and "at most 64 GiB" in TEXT
     assert unpacking.LARGEST == 16 << 30 and "at most 16 GiB" in TEXT
-    known = {option for rows in vision._DESCRIBING.values() for option in rows}
+    known = {option for rows in by_name._DESCRIBING.values() for option in rows}
     assert known == set(
         re.findall(r"`(\w+)`", TEXT.split("and the numbers ")[1].split(" within bounds")[0])
     )

@@ -153,7 +153,7 @@ def from_torch_state_dict(
       ignore_extra: whether ``state`` may have arrays that the network has not.
 
     Returns:
-      dict: the parameters by their names here.
+      Block: the network itself.
 
     Raises:
       AssertionError: arrays are missing, left over or of another shape; nothing is changed then.
@@ -275,11 +275,11 @@ def to_flax_variables(block: Block, names: Names = None) -> dict[str, Any]:
     (``{"0": "Dense_0"}``).
 
     Args:
-      block: the block that is changed; its own attribute is kept.
-      names: the other library's names by those here; found without.
+      block: the network, initialized.
+      names: of modules there, by their names here, or a function; by default the same.
 
     Returns:
-      dict: the arrays under the other library's names.
+      dict: NumPy's arrays, in dictionaries of each collection and each module.
 
     Raises:
       NotImplementedError: of recurrent layers and transposed convolutions.
@@ -312,15 +312,15 @@ def from_flax_variables(
     The arguments are those of `from_torch_state_dict`.
 
     Args:
-      block: the block that is changed; its own attribute is kept.
-      variables: the arrays that gradients are asked for.
-      names: the other library's names by those here; found without.
-      device: where the result lies; the current device if it is left out.
-      allow_missing: whether parameters may lack in the file.
-      ignore_extra: whether the file may have more.
+      block: a network of the same layers; it need not be initialized.
+      variables: the tree, ``{"params": ..., "batch_stats": ...}``.
+      names: of modules there, by their names here, or a function; by default the same.
+      device: where the parameters go.
+      allow_missing: whether arrays may be missing in ``variables``.
+      ignore_extra: whether ``variables`` may have arrays that the network has not.
 
     Returns:
-      dict: the parameters by their names here.
+      Block: the network itself.
 
     Raises:
       AssertionError: arrays are missing, left over or of another shape; nothing is changed then.

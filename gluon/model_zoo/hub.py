@@ -10,7 +10,7 @@ from mxjax import errors
 from mxjax.files import atomic
 
 from ...files.downloading import fetch
-from . import hugging_face
+from . import by_name, hugging_face
 from .model_store import model_folder, weights
 
 __all__ = ["from_pretrained", "save_pretrained"]
@@ -25,7 +25,7 @@ def save_pretrained(net: Any, folder: Any, network: str | None = None, **options
     Args:
       net: the network, initialized.
       folder: made where it is missing; a repository of Hugging Face is such a folder.
-      network: its name in `model_zoo.vision.get_model`, so that `from_pretrained` can make it.
+      network: its name in `model_zoo.get_model`, so that `from_pretrained` can make it.
       options: with which it was made (``classes=10``): numbers, texts and lists.
 
     Raises:
@@ -38,8 +38,6 @@ def save_pretrained(net: Any, folder: Any, network: str | None = None, **options
     >>> sorted(os.listdir(save_pretrained(net, tempfile.mkdtemp())))
     ['config.json', 'model.safetensors']
     """
-    from .vision import check_described, is_known
-
     path = os.fspath(folder)
     os.makedirs(path, exist_ok=True)
     said = {
@@ -52,8 +50,8 @@ def save_pretrained(net: Any, folder: Any, network: str | None = None, **options
         text = json.dumps(said, indent=2, sort_keys=True)
     except TypeError as error:
         raise errors.MXNetTypeError(f"options are numbers, texts and lists: {error}") from None
-    if is_known(network):
-        check_described(network, json.loads(text)["options"], "save_pretrained")
+    if by_name.is_known(network):
+        by_name.check_described(network, json.loads(text)["options"], "save_pretrained")
     net.save_parameters(os.path.join(path, WEIGHTS))
     atomic.write_whole(os.path.join(path, CONFIG), lambda out: out.write(text.encode()))
     return path
@@ -85,16 +83,14 @@ def from_pretrained(
     """
     config = _config(source, root, required=net is None)
     if net is None:
-        from .vision import check_described, get_model
-
         if config.get("network") is None:
             raise errors.MXNetValueError(
                 f"{source} names no network that is known here (it is a "
                 f"{str(config.get('block'))[:80]}): make it, and give it as from_pretrained(source, net)"
             )
         described = config.get("options", {})
-        check_described(config["network"], described, f"{source}: {CONFIG}")
-        net = get_model(config["network"], **{**described, **options})
+        by_name.check_described(config["network"], described, f"{source}: {CONFIG}")
+        net = by_name.get_model(config["network"], **{**described, **options})
     net.load_parameters(_file(source, WEIGHTS, root), device=device)
     return net
 

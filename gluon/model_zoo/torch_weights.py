@@ -221,6 +221,8 @@ def _no_match(net: Block, ours: list[_Layer], theirs: list[_Layer]) -> str:
         parts = f"{kind} has {len(ours)} layers, and these {len(order)}: there is nothing for {ours[at]}"
     else:
         parts = f"{kind} has {ours[at]} where these have {order[at]}"
+    if kind == "ResNetV1" and at == 2 and "bias" in ours[at].arrays:
+        parts += ". PyTorch's ResNet-50, 101 and 152 are resnet50_v1b, resnet101_v1b and resnet152_v1b here"
     return (
         f"the layers do not agree, the first {at} do: {parts}. They are different networks (a bias more, another order "
         "of layers); where they are not, gluon.from_torch_state_dict takes names={ours: theirs}"

@@ -15,8 +15,8 @@ from ..hybrid_block import HybridBlock
 from ..interop import interchange
 from ..layer import Layer
 from ..parameter import Parameter
+from ._network import takes_ctx, variant
 from .model_store import load_pretrained
-from .vision._network import takes_ctx, variant
 
 __all__ = [
     "BERT",
@@ -109,21 +109,54 @@ class _Encoder(HybridBlock):
 
     _rules: Sequence[tuple[str, str]] = ()
     _left_out = re.compile(r"(?!)")
+    _epsilon: float | None = None
 
-    def load_torch(self, state: Mapping[str, Any], device: Any = None) -> Any:
+    def load_torch(
+        self,
+        state: Mapping[str, Any],
+        device: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> Any:
         """Take the weights of a ``state_dict`` of PyTorch: of Hugging Face's transformers, torchvision or timm.
 
         Args:
           state: arrays or tensors by name; a checkpoint's prefix (``vit.``, ``bert.``) may stand before them.
           device: where the parameters go.
+          allow_missing: whether arrays may be missing: the pooler of a BERT that was trained for words alone.
+          ignore_extra: whether there may be arrays that the network has not.
 
         Returns:
           Block: the network itself.
 
         Raises:
           AssertionError: arrays are missing, left over or of another shape; nothing is changed then.
+          ValueError: they are those of another network whose arrays have the same names.
         """
-        return interchange.from_torch_state_dict(self, self._renamed(state), device=device)
+        self._check_kind(state)
+        arrays = self._renamed(state)
+        loaded = interchange.from_torch_state_dict(
+            self, arrays, None, device, allow_missing, ignore_extra
+        )
+        epsilon = self._trained_with(state)
+        if epsilon is not None and self._epsilon is None:
+            self._normalize_with(epsilon)
+        return loaded
+
+    def _normalize_with(self, epsilon: float) -> None:
+        def change(block: Any) -> None:
+            if isinstance(block, nn.LayerNorm):
+                block._set_epsilon(epsilon)
+            block._clear_cached_op()  # what was recorded has the other one
+
+        self.apply(change)
+
+    def _check_kind(self, state: Mapping[str, Any]) -> None:
+        """Refuse what only looks like weights of this network."""
+
+    def _trained_with(self, state: Mapping[str, Any]) -> float | None:
+        """The epsilon of the normalizations that these weights were trained with, where it is not the usual one."""
+        return None
 
     def _renamed(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays under this network's names; the products of one array for query, key and value are three."""
@@ -173,7 +206,8 @@ class ViT(_Encoder, Layer):
       layers, heads: how many layers there are, and attentions in each.
       hidden: units of the dense layers inside.
       classes: the number of classes.
-      epsilon: of the normalizations: 1e-6, as torchvision and timm have it, 1e-12 in Hugging Face's.
+      epsilon: of the normalizations; 1e-6 if it is left out, as torchvision and timm have it, and 1e-12 once
+        `load_torch` took weights with Hugging Face's names, which were trained with that.
       dropout: the share that is dropped after attention and dense layers.
 
     Raises:
@@ -200,11 +234,16 @@ class ViT(_Encoder, Layer):
     )
     _left_out = re.compile(r"\bpooler\.")
 
+    def _trained_with(self, state: Mapping[str, Any]) -> float | None:
+        return 1e-12 if any("embeddings.patch_embeddings." in name for name in state) else None
+
     def __init__(
         self, image_size: int = 224, patch_size: int = 16, units: int = 768, layers: int = 12, heads: int = 12,
-        hidden: int = 3072, classes: int = 1000, epsilon: float = 1e-6, dropout: float = 0.0,
+        hidden: int = 3072, classes: int = 1000, epsilon: float | None = None, dropout: float = 0.0,
     ):  # fmt: skip
         super().__init__()
+        self._epsilon = epsilon
+        epsilon = 1e-6 if epsilon is None else epsilon
         if image_size % patch_size:
             raise errors.MXNetValueError(
                 f"patches of {patch_size} do not fill pictures of {image_size}"
@@ -266,6 +305,14 @@ class BERT(_Encoder):
         (r"^pooler\.dense\.", "pooler."),
     )
     _left_out = re.compile(r"^cls\.|^classifier\.|position_ids$")
+
+    def _check_kind(self, state: Mapping[str, Any]) -> None:
+        for name, a in state.items():
+            if name.endswith("embeddings.token_type_embeddings.weight") and onp.shape(a)[0] == 1:
+                raise errors.MXNetValueError(
+                    f"{name} knows one kind of texts: these are weights of RoBERTa or one of its kin, whose positions "
+                    "begin at 2, which is another network than BERT"
+                )
 
     def __init__(
         self, words: int = 30522, units: int = 768, layers: int = 12, heads: int = 12, hidden: int = 3072,

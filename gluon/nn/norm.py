@@ -169,13 +169,16 @@ class LayerNorm(_Affine):
     ):
         super().__init__()
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
-        self._kwargs = {
+        self._kwargs: dict[str, Any] = {
             "eps": epsilon,
             "axis": axis,
             "center": center,
             "scale": scale,
         }  # what MXNet's text shows
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
+
+    def _set_epsilon(self, epsilon: float) -> None:
+        self._epsilon = self._kwargs["eps"] = epsilon
 
     def infer_shape(self, x: Any, *args: Any) -> None:
         infer(self, "layer_norm", x.shape, axis=self._axis)

@@ -1,4 +1,4 @@
-"""Networks for images: AlexNet, DenseNet, Inception, MobileNet, ResNet, SqueezeNet, VGG.
+"""Networks for images: AlexNet, DenseNet, Inception, MobileNet, ResNet, SqueezeNet, VGG, ViT.
 
 Images are (N, 3, H, W), normalized by means 0.485, 0.456, 0.406 and deviations 0.229, 0.224, 0.225.
 
@@ -10,11 +10,9 @@ Images are (N, 3, H, W), normalized by means 0.485, 0.456, 0.406 and deviations 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from mxjax import errors
-
+from .. import by_name, transformers
 from . import densenet, inception, mobilenet, resnet, squeezenet, vgg
 from .alexnet import AlexNet, alexnet
 from .densenet import DenseNet, densenet121, densenet161, densenet169, densenet201
@@ -92,73 +90,8 @@ _MODELS = {
     "inceptionv3": inception_v3,
     "squeezenet1.0": squeezenet1_0,
     "squeezenet1.1": squeezenet1_1,
+    **{name: getattr(transformers, name) for name in ("vit_b_16", "vit_b_32", "vit_l_16")},
 }
-
-#: Options that a file may name, which describe a network and do nothing else: their type, the least
-#: and the most that they may be. By the beginning of the networks' names; "" stands for all of them.
-_DESCRIBING: dict[str, dict[str, tuple[type, float, float]]] = {
-    "": {"classes": (int, 1, 1 << 20)},
-    "densenet": {"bn_size": (int, 1, 64), "dropout": (float, 0, 1)},
-    "resnet": {"thumbnail": (bool, 0, 1)},
-    "vgg": {"batch_norm": (bool, 0, 1)},
-}
-
-
-def is_known(name: Any) -> bool:
-    """Whether `get_model` makes a network of this name."""
-    return isinstance(name, str) and name.lower() in _MODELS
-
-
-def check_described(name: Any, options: Any, where: str) -> None:
-    """Refuse what does not describe a network of the zoo: other names, other options, numbers out of range.
-
-    Args:
-      name, options: as for `get_model`, but given by a file.
-      where: the file.
-
-    Raises:
-      FormatError: one of them may not be.
-    """
-    if not is_known(name):
-        raise errors.FormatError(
-            f"{where}: {str(name)[:80]!r} is not a network of mxjax.gluon.model_zoo.vision"
-        )
-    if not isinstance(options, dict):
-        raise errors.FormatError(f"{where}: options of a network are a dictionary")
-    known: dict[str, tuple[type, float, float]] = {}
-    for family, rows in _DESCRIBING.items():
-        if name.lower().startswith(family):
-            known |= rows
-    for option, value in options.items():
-        if option not in known:
-            raise errors.FormatError(
-                f"{where}: {option[:80]!r} is not an option that describes {name}; a file may name "
-                f"{', '.join(known)}. Others are given by the program"
-            )
-        kind, least, most = known[option]
-        number = type(value) is kind or (kind is float and type(value) is int)
-        if not number or not least <= value <= most:
-            raise errors.FormatError(
-                f"{where}: {option} of {name} is {str(value)[:80]}; expected is a {kind.__name__}"
-                + ("" if kind is bool else f" from {least} to {most}")
-            )
-
-
-def _meant(name: str) -> str:
-    """The networks of a family that are nearest in number, or what looks like the name."""
-    asked = _NUMBERED.match(name.lower())
-    near = []
-    for other in _MODELS:
-        known = _NUMBERED.match(other)
-        if asked and known and known[1] == asked[1]:
-            near.append((abs(float(known[2]) - float(asked[2])), other))
-    if not near:
-        return errors.did_you_mean(name, _MODELS)
-    return f"; did you mean {' or '.join(repr(other) for _, other in sorted(near)[:3])}?"
-
-
-#: A family, and how large its network is.
-_NUMBERED = re.compile(r"([a-z]+)_?(\d+(?:\.\d+)?)")
 
 
 def get_model(name: str, **kwargs: Any) -> Any:
@@ -169,7 +102,7 @@ def get_model(name: str, **kwargs: Any) -> Any:
       classes: of the output.
       pretrained: True: the published weights; a path, `hf://owner/name/file` or `owner/name` (its `model.safetensors`):
         those of a file, PyTorch's too where the networks agree layer by layer: torchvision's resnet18, VGG, DenseNet,
-        and resnet50 as `resnet50_v1b`.
+        resnet50 as `resnet50_v1b`, and ViT of torchvision, timm and Hugging Face.
       device: where the weights are.
       root: the folder of published files.
 
@@ -179,10 +112,4 @@ def get_model(name: str, **kwargs: Any) -> Any:
     Raises:
       ValueError: there is no such network.
     """
-    found = _MODELS.get(name.lower())
-    if found is None:
-        raise errors.MXNetValueError(
-            f"Model {name} is not supported{_meant(name)}. Available options are "
-            f"{', '.join(sorted(_MODELS))}"
-        )
-    return found(**kwargs)
+    return by_name.constructor(name, _MODELS)(**kwargs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import nn
+from .._network import FeatureNetwork, takes_ctx, unnamed
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, unnamed
 
 __all__ = ["AlexNet", "alexnet"]
 

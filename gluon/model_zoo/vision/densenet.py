@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import nn
+from .._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import nn
+from .._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed
 
 __all__ = ["Inception3", "inception_v3"]
 

@@ -8,8 +8,8 @@ from mxjax import np
 
 from ... import nn
 from ...hybrid_block import HybridBlock
+from .._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 
 __all__ = [
     "MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_5", "mobilenet0_25", "mobilenet0_75",

@@ -9,8 +9,8 @@ from mxjax import errors, npx
 
 from ... import nn
 from ...hybrid_block import HybridBlock
+from .._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 
 __all__ = [
     "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet",

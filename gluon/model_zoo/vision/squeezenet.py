@@ -7,8 +7,8 @@ from typing import Any
 from mxjax import errors
 
 from ... import nn
+from .._network import FeatureNetwork, takes_ctx, unnamed, variant
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, unnamed, variant
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 

@@ -9,8 +9,8 @@ from mxjax import errors
 from mxjax.initializer import Xavier
 
 from ... import nn
+from .._network import FeatureNetwork, takes_ctx, unnamed, variant
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, unnamed, variant
 
 __all__ = [
     "VGG", "get_vgg", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn",

@@ -14,6 +14,7 @@ from mxjax import errors
 from mxjax.files import downloading
 from mxjax.gluon import nn
 from mxjax.gluon.model_zoo import (
+    by_name,
     from_pretrained,
     hugging_face,
     model_store,
@@ -140,7 +141,7 @@ def test_a_stranger_s_description_says_numbers_of_a_list_alone(tmp_path, monkeyp
     home = tmp_path / "home"
     home.mkdir()
     served(monkeypatch, lambda url: pytest.fail(f"asked for {url}"))
-    monkeypatch.setattr(vision, "get_model", lambda *args, **kwargs: pytest.fail("made"))
+    monkeypatch.setattr(by_name, "get_model", lambda *args, **kwargs: pytest.fail("made"))
     folder = tmp_path / "folder"
     folder.mkdir()
     said = json.dumps({"network": "resnet18_v1", "options": options}).replace("HOME", str(home))
@@ -160,7 +161,7 @@ def test_a_stranger_s_description_says_numbers_of_a_list_alone(tmp_path, monkeyp
 def test_a_stranger_s_description_names_a_network_of_the_zoo(tmp_path, name):
     (tmp_path / "config.json").write_text(json.dumps({"network": name}))
     with pytest.raises(
-        errors.FormatError, match="is not a network of mxjax.gluon.model_zoo.vision"
+        errors.FormatError, match="is not a network of mxjax.gluon.model_zoo"
     ) as raised:
         from_pretrained(tmp_path)
     assert len(str(raised.value)) < 500
@@ -171,10 +172,13 @@ def test_the_options_of_the_list_are_taken_by_their_networks():
         ("densenet121", {"bn_size": 2, "dropout": 0.5}), ("resnet18_v2", {"thumbnail": True}),
         ("vgg11", {"batch_norm": True}), ("squeezenet1.1", {}), ("alexnet", {}), ("mobilenet0.25", {}),
         ("mobilenetv2_0.25", {}), ("inceptionv3", {}),
+        ("vit_b_32", {"image_size": 64, "dropout": 0.5, "epsilon": 1e-9}),
+        ("bert_base", {"words": 9, "length": 4, "kinds": 1, "dropout": 0, "epsilon": 1e-9}),
     ):  # fmt: skip
-        options["classes"] = 7
-        vision.check_described(name, options, "file")
-        vision.get_model(name, **options)
+        if name != "bert_base":
+            options["classes"] = 7
+        by_name.check_described(name, options, "file")
+        by_name.get_model(name, **options)
 
 
 def test_the_program_may_say_more_than_the_file(tmp_path, network):

@@ -236,3 +236,10 @@ def test_files_of_ours_are_still_ours(tmp_path):
             np.testing.assert_array_equal(
                 again.collect_params()[key].data().asnumpy(), p.data().asnumpy()
             )
+
+
+def test_a_resnet_that_strides_elsewhere_says_what_is_meant():
+    with pytest.raises(
+        ValueError, match="152 are resnet50_v1b, resnet101_v1b and resnet152_v1b here"
+    ):
+        match_torch_state_dict(vision.resnet50_v1(), shapes("resnet50"))

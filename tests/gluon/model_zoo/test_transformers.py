@@ -8,6 +8,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, np
+from mxjax.gluon import model_zoo
 from mxjax.gluon.model_zoo import transformers
 
 RECORDED = onp.load(Path(__file__).parents[2] / "data" / "torch_transformers.npz")
@@ -28,7 +29,7 @@ def state(name):
 
 
 def vit(name):
-    return transformers.ViT(**VIT, epsilon=1e-12 if name == "hugging_face_vit" else 1e-6)
+    return transformers.ViT(**VIT)
 
 
 def of_transformers_4(arrays):
@@ -84,12 +85,79 @@ def test_files_are_loaded_by_name(tmp_path):
     net = transformers.vit_b_16(pretrained=str(tmp_path / "w.params"), **VIT)
     out = net(np.array(RECORDED["pictures"]))
     onp.testing.assert_allclose(out, RECORDED["timm_vit:scores"], rtol=1e-4, atol=1e-4)
+    by_name = mx.gluon.model_zoo.vision.get_model(
+        "ViT_B_16", pretrained=str(tmp_path / "w.params"), **VIT
+    )
+    onp.testing.assert_array_equal(by_name(np.array(RECORDED["pictures"])), out)
     net.save_parameters(str(tmp_path / "own.params"))
     again = transformers.vit_b_16(pretrained=str(tmp_path / "own.params"), **VIT)
     onp.testing.assert_array_equal(again(np.array(RECORDED["pictures"])), out)
 
 
+def test_texts_have_a_network_by_name(tmp_path):
+    arrays = {f"bert.{k}": mx.nd.array(v) for k, v in state("hugging_face_bert").items()}
+    mx.nd.save(str(tmp_path / "w.params"), arrays)
+    net = model_zoo.get_model("bert_base", pretrained=str(tmp_path / "w.params"), **BERT)
+    words = np.array(RECORDED["words"], dtype="int32")
+    expected = transformers.BERT(**BERT).load_torch(state("hugging_face_bert"))
+    onp.testing.assert_array_equal(net(words)[1], expected(words)[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("google/vit-base-patch16-224", "vit_b_16"), ("vit_large_patch16_224", "vit_l_16"),
+        ("google-bert/bert-base-uncased", "bert_base"), ("microsoft/resnet-50", "resnet50_v1b"),
+    ],
+)  # fmt: skip
+def test_names_of_other_libraries_say_what_they_are_here(name, here):
+    with pytest.raises(ValueError, match=f"Model {name} is not supported; here it is {here!r}"):
+        model_zoo.get_model(name)
+    if here == "bert_base":  # texts are no pictures
+        with pytest.raises(ValueError, match="Available options are alexnet"):
+            model_zoo.vision.get_model(name)
+    with pytest.raises(TypeError, match="the name of a network is expected"):
+        model_zoo.get_model(transformers.BERT)
+
+
+def test_epsilon_is_that_of_the_weights_unless_it_is_given():
+    """Hugging Face's ViT has 1e-12, the others 1e-6, and programs that were recorded before know it, too."""
+    x, arrays = np.array(RECORDED["pictures"]), state("hugging_face_vit")
+    expected = RECORDED["hugging_face_vit:scores"]
+    net = vit("timm_vit").load_torch(state("timm_vit"))
+    net.hybridize()
+    net(x)
+    onp.testing.assert_allclose(net.load_torch(arrays)(x), expected, rtol=1e-4, atol=1e-4)
+    assert [net.norm._epsilon, net.layers[1].norm2._epsilon] == [1e-12, 1e-12]
+    own = transformers.ViT(**VIT, epsilon=1e-1).load_torch(arrays)
+    assert own.norm._epsilon == 1e-1 and abs(own(x) - expected).max() > 1e-3
+
+
+def test_what_only_looks_like_bert_is_refused():
+    arrays = state("hugging_face_bert")
+    name = "embeddings.token_type_embeddings.weight"
+    arrays[name] = arrays[name][:1]
+    with pytest.raises(ValueError, match="weights of RoBERTa or one of its kin"):
+        transformers.BERT(**{**BERT, "kinds": 1}).load_torch(arrays)
+
+
+def test_a_bert_of_words_alone_has_no_pooler():
+    arrays = {k: v for k, v in state("hugging_face_bert").items() if "pooler" not in k}
+    net = transformers.BERT(**BERT)
+    with pytest.raises(AssertionError, match="pooler.*allow_missing=True"):
+        net.load_torch(arrays)
+    net.initialize()
+    net.load_torch(arrays, allow_missing=True)
+    words = np.array(RECORDED["words"], dtype="int32")
+    whole = transformers.BERT(**BERT).load_torch(state("hugging_face_bert"))
+    onp.testing.assert_array_equal(net(words)[0], whole(words)[0])
+
+
 def test_what_does_not_fit_is_refused():
+    with pytest.raises(
+        AssertionError, match=r"'output\.weight'.* expected \(7, 8\) vs saved \(3, 8\)"
+    ):
+        transformers.ViT(**{**VIT, "classes": 7}).load_torch(state("timm_vit"))
     arrays = state("timm_vit")
     del arrays["norm.weight"]
     with pytest.raises(AssertionError, match=r"norm\.weight"):

@@ -9,8 +9,8 @@ from typing import Any
 
 from mxjax.modes import generation
 
-from ... import nn
-from ...hybrid_block import HybridBlock
+from .. import nn
+from ..hybrid_block import HybridBlock
 
 
 def unnamed(kind: Callable[..., Any] = nn.HybridSequential, **options: Any) -> Any:
