@@ -15,6 +15,7 @@ from mxjax import errors, initializer
 from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import local
+from mxjax.modes import generation
 
 from .bases.mirroring import MirroredBlock
 from .bases.naming import _block_scope as _block_scope
@@ -158,12 +159,14 @@ class Block(Named, MirroredBlock):
         found._spelled = lambda: dict(self._walk("") if names.legacy else self._long_walk())
         if select is not None:
             pattern = re.compile(select)
-            other = {id(p): name for name, p in found._spelled().items()}
+            spelled = found._spelled()
+            kept = {id(p) for name, p in found.items() if pattern.match(name)}
+            if not kept and generation() != 1:  # a name of the other generation, then
+                kept = {id(p) for name, p in spelled.items() if pattern.match(name)}
             for name, p in list(found.items()):
-                if not (pattern.match(name) or pattern.match(other.get(id(p), ""))):
+                if id(p) not in kept:
                     del found[name]
-            kept = set(map(id, found.values()))
-            spelled = {name: p for name, p in found._spelled().items() if id(p) in kept}
+            spelled = {name: p for name, p in spelled.items() if id(p) in kept}
             found._spelled = lambda: spelled
         return found
 

@@ -96,6 +96,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
         )
         self._dtype = np.dtype(dtype)
+        self._dtype_text = str(dtype)  # as it was given: what MXNet's repr shows
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
         self.init = init
@@ -115,7 +116,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
 
     def __repr__(self) -> str:
         name = f" {self._name}" if self._long or generation() == 1 else ""
-        return f"{type(self).__name__}{name} (shape={self.shape}, dtype={self.dtype})"
+        return f"{type(self).__name__}{name} (shape={self.shape}, dtype={self._dtype_text})"
 
     @property
     def name(self) -> str:
@@ -541,6 +542,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
     def cast(self, dtype: Any) -> None:
         """Convert the value and the gradient to another dtype."""
         self._dtype = np.dtype(dtype)
+        self._dtype_text = str(dtype)
         if self._arrays is not None:
             with pause():
                 for d, a in list(self._arrays.items()):

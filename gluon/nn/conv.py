@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as onp
+
 from mxjax import errors, np, npx
 from mxjax.display.wording import worded
 from mxjax.modes import generation
@@ -39,7 +41,7 @@ class _Conv(Layer):
         bias_initializer: Any = "zeros",
         op_name: str = "Convolution",
         adj: Size | None = None,
-        dtype: Any = "float32",
+        dtype: Any = onp.float32,
     ):
         super().__init__()
         self._transposed = self._transposed or op_name.lower() == "deconvolution"
@@ -151,7 +153,7 @@ class _PlainConv(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        dtype: Any = "float32",
+        dtype: Any = onp.float32,
     ):
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout or self._default_layout,
@@ -178,7 +180,7 @@ class _TransposedConv(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        dtype: Any = "float32",
+        dtype: Any = onp.float32,
     ):
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout or self._default_layout,

@@ -122,9 +122,13 @@ class BatchNorm(_Affine):
         )
         return npx.relu(out) if self._relu else out
 
+    def _told(self) -> dict[str, Any]:
+        """What its repr shows, but for the channels."""
+        return self._kwargs
+
     def __repr__(self) -> str:
         text = ", ".join(
-            f"{k}={v}" for k, v in {**self._kwargs, "in_channels": _channels(self)}.items()
+            f"{k}={v}" for k, v in {**self._told(), "in_channels": _channels(self)}.items()
         )
         return f"{type(self).__name__}({text})"
 

@@ -11,6 +11,7 @@ from jax import lax
 
 from mxjax import autograd, core, errors, nd
 from mxjax.display.wording import worded
+from mxjax.modes import generation
 
 from ..legacy.symbols import is_symbol
 from .norm import BatchNorm
@@ -246,6 +247,11 @@ class SyncBatchNorm(BatchNorm):
         )  # fmt: skip
         self._num_devices = num_devices
         self._meeting: _Meeting | None = None
+
+    def _told(self) -> dict[str, Any]:
+        told = {k: v for k, v in self._kwargs.items() if k != "axis"}
+        key = {"key": repr(self.prefix)} if generation() == 1 else {}
+        return {**told, "ndev": self._num_devices or 1, **key}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_meeting": None}

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .numbers import half_away
 from .samples import Given, case, f
 from .sorting import in_order
 from .table import constant, op
@@ -492,7 +493,7 @@ def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float)
 
     def one(roi: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
-        x0, y0, x1, y1 = (jnp.round(roi[k] * spatial_scale) for k in range(1, 5))
+        x0, y0, x1, y1 = (half_away(roi[k] * spatial_scale) for k in range(1, 5))
         rows, columns = cells(y0, y1, ph, h), cells(x0, x1, pw, w)
         inside = rows[:, None, :, None] & columns[None, :, None, :]
         top = jnp.where(inside, image[:, None, None], -jnp.inf).max((-2, -1))

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .contrib import _bilinear, _iou, samples_a_cell, unsuppressed
+from .numbers import half_away
 from .samples import Given, case, f
 from .table import constant, op
 
@@ -400,8 +401,8 @@ def psroi_pooling(
     def one(roi: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
         image = image.reshape(output_dim, groups, groups, h, w)[:, cell][:, :, cell]
-        x0, y0 = jnp.round(roi[1]) * spatial_scale, jnp.round(roi[2]) * spatial_scale
-        x1, y1 = (jnp.round(roi[3]) + 1) * spatial_scale, (jnp.round(roi[4]) + 1) * spatial_scale
+        x0, y0 = half_away(roi[1]) * spatial_scale, half_away(roi[2]) * spatial_scale
+        x1, y1 = (half_away(roi[3]) + 1) * spatial_scale, (half_away(roi[4]) + 1) * spatial_scale
         rows, columns = cells(y0, y1, h), cells(x0, x1, w)
         total = jnp.einsum("dijyx,iy,jx->dij", image, rows, columns)
         area = rows.sum(1)[:, None] * columns.sum(1)
@@ -450,8 +451,8 @@ def deformable_psroi_pooling(
         image = image.reshape(output_dim, groups, groups, h, w)[:, cell][
             :, :, cell
         ]  # (d, p, p, h, w)
-        x0, y0 = (jnp.round(roi[k]) * spatial_scale - 0.5 for k in (1, 2))
-        x1, y1 = ((jnp.round(roi[k]) + 1) * spatial_scale - 0.5 for k in (3, 4))
+        x0, y0 = (half_away(roi[k]) * spatial_scale - 0.5 for k in (1, 2))
+        x1, y1 = ((half_away(roi[k]) + 1) * spatial_scale - 0.5 for k in (3, 4))
         width, height = jnp.maximum(x1 - x0, 0.1), jnp.maximum(y1 - y0, 0.1)
         moved = offset[:, :, part][:, :, :, part] * trans_std  # (classes, 2, p, p)
         k = jnp.arange(p, dtype=data.dtype)

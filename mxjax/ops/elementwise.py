@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .numbers import cast_like_c, fitted
+from .numbers import cast_like_c, fitted, half_away
 from .roots import cbrt, log2, log10
 from .samples import Given, b, case, f, i
 from .table import binary, fit_bits, fit_division, of_floats, op, unary
@@ -534,11 +534,6 @@ def _fix(x: Any) -> Any:
     return jnp.trunc(x)
 
 
-def _half_away(x: Any) -> Any:
-    whole = jnp.issubdtype(x.dtype, jnp.integer)
-    return x if whole else jax.lax.round(x, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
-
-
 def _rounding(fn: Any) -> Any:
     """Integers stay as they are; bool becomes float16."""
 
@@ -716,7 +711,7 @@ op(
     methods="nd",
     **_FLAT,
     onnx="round_half_away",
-)(lambda data: _half_away(data))
+)(lambda data: half_away(data))
 
 
 @op(

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from .lowering.softmax import softmax
-from .numbers import fitted
+from .numbers import fitted, half_away
 from .samples import Given, case, f
 from .table import op
 
@@ -77,12 +77,7 @@ def _straight_through(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return through
 
 
-def _rounded(x: Any) -> Any:
-    away = jax.lax.RoundingMethod.AWAY_FROM_ZERO
-    return jax.lax.round(x, away) if jnp.issubdtype(x.dtype, jnp.inexact) else x
-
-
-_round_through, _sign_through = _straight_through(_rounded), _straight_through(jnp.sign)
+_round_through, _sign_through = _straight_through(half_away), _straight_through(jnp.sign)
 
 
 @op(

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 
 def is_number(v: Any) -> bool:
@@ -32,6 +33,12 @@ def np_cast(s: Any, dtype: Any) -> np.ndarray:
     """A Python number (or several) in a dtype, without warnings."""
     with np.errstate(all="ignore"):
         return np.asarray(s).astype(dtype)
+
+
+def half_away(x: Any) -> Any:
+    """C's `round`: halves away from zero (`jnp.round` takes them to the even neighbour); integers as they are."""
+    away = lax.RoundingMethod.AWAY_FROM_ZERO
+    return lax.round(x, away) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def cast_like_c(x: Any, dtype: Any) -> Any:

@@ -43,6 +43,13 @@ def checked(attrs: Mapping[str, Any] | None) -> dict[str, str]:
     return {stored(k): v for k, v in (attrs or {}).items()}
 
 
+def written(attrs: Mapping[str, Any] | None) -> dict[str, str]:
+    """A user's attributes of an operator as texts; an initializer as `mx.sym.var` keeps it."""
+    return {
+        stored(k): str(v.dumps() if hasattr(v, "dumps") else v) for k, v in (attrs or {}).items()
+    }
+
+
 def is_users(key: str) -> bool:
     """Whether a keyword argument of an operator's function is the user's, not the operator's."""
     return key in HIDDEN or (key.startswith("__") and key.endswith("__"))

@@ -137,7 +137,7 @@ def compose(
     constants = {k: v for k, v in arrays.items() if isinstance(v, _NUMBERS)}
     arrays = {k: v for k, v in arrays.items() if k not in constants}
     title = name.current().get(own.get("name"), hint.lower())
-    attrs = attributes.checked(users)
+    attrs = attributes.written(users)
     names = (
         list(arrays)
         if op.variadic

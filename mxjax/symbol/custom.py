@@ -29,7 +29,7 @@ def prop_of(params: Mapping[str, Any]) -> Any:
 def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     """A custom operator registered with ``mx.operator.register``; inputs that are missing become variables."""
     given = {k: kwargs.pop(k) for k in [*kwargs] if isinstance(kwargs[k], Symbol)}
-    users = attributes.checked(attribute.current().get(kwargs.pop("attr", None)))
+    users = attributes.written(attribute.current().get(kwargs.pop("attr", None)))
     title = name.current().get(kwargs.pop("name", None), "custom")
     params = {"op_type": op_type, **{k: str(v) for k, v in kwargs.items()}}
     prop = prop_of(params)

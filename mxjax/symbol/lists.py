@@ -16,7 +16,7 @@ def special(
 ) -> Any:
     """The symbol of an operator that no row of the table is (`special.py`)."""
     title = name.current().get(params.pop("name", None), hint)
-    attrs = attributes.checked(attribute.current().get(params.pop("attr", None)))
+    attrs = attributes.written(attribute.current().get(params.pop("attr", None)))
     entries = [one_entry(s, f"Argument {k}") for k, s in enumerate(inputs)]
     names = [f"arg{k}" for k in range(len(entries))]
     node = Node(

@@ -20,7 +20,8 @@ def made(shape=(2, 3), **kwargs):
 def test_initialize_fills_by_the_rule():
     p = made()
     np.testing.assert_array_equal(p.data().asnumpy(), np.ones((2, 3)))
-    assert repr(p) == "Parameter (shape=(2, 3), dtype=float32)"
+    assert repr(p) == "Parameter (shape=(2, 3), dtype=<class 'numpy.float32'>)"
+    assert repr(made(dtype="float16")) == "Parameter (shape=(2, 3), dtype=float16)"
     assert p.list_device() == [mx.cpu()] and len(p.list_data()) == len(p.list_grad()) == 1
 
 

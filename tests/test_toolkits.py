@@ -1,0 +1,88 @@
+"""What toolkits of MXNet's time did beside the common ways; the values are MXNet 1.9.1's and 2.0.0b1's, which agree."""
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import gluon, nd
+from mxjax.gluon import nn
+
+IMAGE = np.arange(72, dtype="float32").reshape(1, 2, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("region", "scale", "found"),
+    [
+        ([0, 1, 1, 5, 5], 0.5, [14, 15, 20, 21, 50, 51, 56, 57]),
+        ([0, 3, 1, 5, 3], 0.5, [8, 9, 14, 15, 44, 45, 50, 51]),
+        ([0, -1, -1, -3, -3], 0.5, [0, 0, 0, 0, 0, 0, 0, 0]),
+        ([0, 0.5, 1.5, 2.5, 4.5], 1.0, [20, 21, 32, 33, 56, 57, 68, 69]),
+        ([0, 2, 2, 4, 4], 1.0, [21, 22, 27, 28, 57, 58, 63, 64]),
+    ],
+)
+def test_corners_of_regions_are_rounded_as_c_rounds(region, scale, found):
+    out = nd.ROIPooling(
+        nd.array(IMAGE), nd.array([region]), pooled_size=(2, 2), spatial_scale=scale
+    )
+    np.testing.assert_array_equal(out.asnumpy().ravel(), found)
+
+
+def test_corners_of_position_sensitive_regions():
+    data, region = nd.arange(288).reshape((1, 8, 6, 6)), nd.array([[0, 0.5, 1.5, 2.5, 4.5]])
+    options = {"spatial_scale": 0.5, "output_dim": 2, "pooled_size": 2}
+    found = nd.contrib.PSROIPooling(data, region, **options).asnumpy().ravel()
+    np.testing.assert_allclose(found, [6.5, 43, 84.5, 121, 150.5, 187, 228.5, 265])
+    options |= {"group_size": 2, "sample_per_part": 2, "trans_std": 0.1}
+    found = nd.contrib.DeformablePSROIPooling(data, region, nd.zeros((1, 2, 2, 2)), **options)
+    np.testing.assert_allclose(
+        found[0].asnumpy().ravel(),
+        [4.6875, 41.4375, 82.6875, 119.4375, 148.6875, 185.4375, 226.6875, 263.4375],
+    )
+
+
+def test_attributes_of_an_operator_may_be_anything():
+    made = mx.sym.FullyConnected(
+        mx.sym.var("x"),
+        num_hidden=3,
+        name="c",
+        attr={"__lr_mult__": 2.0, "__init__": mx.init.Zero()},
+    )
+    assert made.attr_dict()["c_weight"]["__lr_mult__"] == "2.0"
+    module = mx.mod.Module(made, ["x"], None)
+    module.bind([("x", (2, 4))])
+    module.init_params(mx.init.One())
+    assert module.get_params()[0]["c_weight"].asnumpy().sum() == 0
+    with pytest.raises(ValueError, match="only accepts string values"):
+        mx.sym.var("y", attr={"a": 2})
+
+
+class _Named(nn.HybridBlock):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.cls = nn.Dense(2)
+
+
+@pytest.mark.parametrize(
+    ("version", "select", "count"),
+    [("1.9", ".*cls", 0), ("1.9", ".*dense", 2), ("2.0", ".*cls", 2), ("2.0", ".*dense", 2)],
+)
+def test_parameters_are_selected_by_long_names(version, select, count):
+    with mx.config.scope(compat_version=version):
+        assert len(_Named(prefix="net_").collect_params(select)) == count
+
+
+def test_dtypes_as_they_were_given():
+    texts = [repr(layer.weight).split("dtype=")[1] for layer in (nn.Conv2D(2, 3), nn.Dense(2))]
+    assert texts == ["<class 'numpy.float32'>)", "float32)"]
+    layer = nn.Dense(2, dtype=np.float16)
+    assert repr(layer.weight).endswith("dtype=<class 'numpy.float16'>)")
+    layer.cast("float64")
+    assert repr(layer.weight).endswith("dtype=float64)") and layer.weight.dtype == np.float64
+
+
+def test_what_a_synchronised_norm_shows():
+    text = repr(gluon.nn.SyncBatchNorm(in_channels=4, num_devices=2))
+    assert text == (
+        "SyncBatchNorm(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, ndev=2, in_channels=4)"
+    )
