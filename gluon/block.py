@@ -297,16 +297,10 @@ class Block(Named, MirroredBlock):
         from mxjax import safetensors, serialization
         from mxjax.modes import is_np_array
 
-        arrays: dict[str, Any] = {}
-        seen: set[int] = set()
-        for (
-            name,
-            p,
-        ) in self._collect_params_with_prefix().items():  # which programs' blocks override
-            if deduplicate and id(p) in seen:
-                continue
-            seen.add(id(p))
-            arrays[name] = p._reduce()
+        named = self._collect_params_with_prefix()  # which programs' blocks override
+        if deduplicate:  # under the last of its names, as in MXNet
+            named = {name: p for p, name in {p: name for name, p in named.items()}.items()}
+        arrays = {name: p._reduce() for name, p in named.items()}
         if is_np_array() or safetensors.path_is(filename):
             serialization.save_parameters(filename, arrays)
         else:

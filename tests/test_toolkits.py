@@ -86,3 +86,22 @@ def test_what_a_synchronised_norm_shows():
     assert text == (
         "SyncBatchNorm(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, ndev=2, in_channels=4)"
     )
+
+
+class _Tied(nn.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.body = nn.Embedding(5, 3), nn.Dense(3, in_units=3)
+        self.out = nn.Dense(5, in_units=3, use_bias=False).share_parameters(
+            {"weight": self.embed.weight}
+        )
+
+
+def test_a_shared_parameter_is_written_under_its_last_name(tmp_path):
+    net = _Tied()
+    net.initialize()
+    net.save_parameters(str(tmp_path / "a"), deduplicate=True)
+    assert sorted(nd.load(str(tmp_path / "a"))) == ["body.bias", "body.weight", "out.weight"]
+    other = _Tied()
+    other.load_parameters(str(tmp_path / "a"))
+    np.testing.assert_array_equal(other.embed.weight.data(), net.embed.weight.data())

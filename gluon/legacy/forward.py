@@ -12,6 +12,8 @@ from mxjax.array.ndarray import NDArray
 from mxjax.device import Device
 from mxjax.modes import generation
 
+_PACKAGE = __name__.partition(".")[0]
+
 
 def writes_hybrid_forward(block: Any) -> bool:
     """Whether a block's class defines `hybrid_forward`."""
@@ -58,13 +60,17 @@ def run_hybrid_forward(block: Any, args: tuple[Any, ...]) -> Any:
 
 
 def follow_hybrid_forward(cls: Any) -> None:
-    """Let a new class that defines `hybrid_forward` alone be computed by it, though its base has a forward."""
+    """Let a new class that defines `hybrid_forward` alone be computed by it, though its base, a layer, has a forward.
+
+    A forward that a program's own class among its bases defines is called first, as in MXNet."""
     cls._followed = vars(cls).get("hybrid_forward", _hybrid_block().hybrid_forward)
     if "hybrid_forward" in vars(cls) and "forward" not in vars(cls):
         for base in cls.__mro__[1:]:
             forward = vars(base).get("forward")
             if getattr(forward, "calls_hybrid_forward", False):
                 cls.forward = forward
+                return
+            if forward is not None and base.__module__.partition(".")[0] != _PACKAGE:
                 return
 
 

@@ -123,3 +123,26 @@ def test_a_modifier_of_cells():
     np.testing.assert_allclose(
         out.asnumpy().ravel()[[0, 3, 6]], [1.1285, 1.1281, 1.1101], rtol=1e-4
     )
+
+
+class Reader(nn.HybridBlock):
+    """A base of a program with a forward of its own, which fills in what was not given."""
+
+    def forward(self, query, key=None):
+        return super().forward(query, query * 2 if key is None else key)
+
+    def hybrid_forward(self, F, query, key):
+        return query + key
+
+
+class Scaled(Reader):
+    def hybrid_forward(self, F, query, key):
+        return super().hybrid_forward(F, query, key) * 10
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize(("cls", "found"), [(Reader, 3), (Scaled, 30)])
+def test_a_forward_of_the_programs_own_base_is_called(cls, found, hybridize):
+    net = cls()
+    net.hybridize(hybridize)
+    assert net(nd.ones(1)).asscalar() == found
