@@ -16,6 +16,7 @@ from .array.ndarray import NDArray
 from .core import Call, Dynamic, Value, end_note, hooks, note_calls
 from .operator.running import noted
 from .ops.keys import ARRAY
+from .ops.table import Op
 from .symbol import Symbol
 from .symbol.node import Entry, Node
 from .symbol.recorded import entries_of, node_of
@@ -47,11 +48,6 @@ class _Made:
 
 _made: weakref.WeakKeyDictionary[Value, tuple[_Made, int]] = weakref.WeakKeyDictionary()
 _variables: weakref.WeakKeyDictionary[Value, Entry] = weakref.WeakKeyDictionary()
-# Rows that write into an array that a symbol would have to give back.
-_WRITES = frozenset({
-    "_basic_index_assign", "_advanced_index_assign", "_mask_assign", "_mask_assign_rows", "_write", "_fill",
-    "_reshape_back",
-})  # fmt: skip
 
 
 def is_deferred_compute() -> bool:
@@ -99,7 +95,7 @@ def _note(call: Call, inputs: Sequence[Any], results: Sequence[Value]) -> None:
     if not _on.get():
         return
     name = call.row.name
-    if name in _WRITES:
+    if isinstance(call.row, Op) and call.row.files.assigns:
         raise errors.MXNetError(
             f"an array was written to ({call.name}) in deferred computation: a symbol has no assignment. Make a new "
             "array: np.where, concatenate"

@@ -9,36 +9,20 @@ import jax
 import jax.numpy as jnp
 
 from ..core.calls.call import Call
+from ..ops.table import Op
 
 Fn = Callable[..., Any]
 
-#: Operators that sum over axes, as MXNet's safe accumulation knows them.
-SUMS = frozenset(
-    {"sum", "mean", "prod", "norm", "var", "std", "nansum", "softmax", "log_softmax", "softmin"}
-)
-PRODUCTS = frozenset(
-    {
-        "FullyConnected",
-        "Convolution",
-        "Deconvolution",
-        "dot",
-        "matmul",
-        "batch_dot",
-        "einsum",
-        "tensordot",
-        "inner",
-        "vdot",
-    }
-)
 _WIDER = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}
 
 
 def accumulating(call: Call, fn: Fn, how: str | None) -> Fn:
     """The operator's function with its sums kept as `how` says: None leaves it as it is."""
     name = call.name.partition("@")[0]
-    if how == "wide" and name in SUMS:
+    sums = call.row.precision.sums if isinstance(call.row, Op) else None
+    if how == "wide" and sums == "axes":
         return _wide(fn, _WIDER)
-    if how == "wide" and name in PRODUCTS:
+    if how == "wide" and sums == "products":
         return _wide(fn, {k: v for k, v in _WIDER.items() if v == "float32"})
     if how == "narrow" and name in ("sum", "mean"):
         return _narrow_sum(call, fn, name == "mean")

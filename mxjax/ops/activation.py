@@ -361,6 +361,7 @@ _SOFTMAX = [
     numbers=("temperature",),
     nd_order="data length axis temperature dtype use_length",
     onnx="softmax",
+    sums="axes",
 )
 def softmax(
     data: Any,
@@ -389,6 +390,7 @@ def softmax(
     methods="np",
     numbers=("temperature",),
     onnx="log_softmax",
+    sums="axes",
 )
 def log_softmax(
     data: Any,
@@ -414,6 +416,7 @@ def log_softmax(
     amp="full",
     methods="nd",
     numbers=("temperature",),
+    sums="axes",
     onnx="log_softmax",
 )
 def log_softmax_nd(
@@ -436,6 +439,7 @@ def log_softmax_nd(
     methods="nd np",
     numbers=("temperature",),
     onnx="softmin",
+    sums="axes",
 )
 def softmin(
     data: Any,

@@ -85,6 +85,9 @@ class Precision:
     amp_full_if: tuple[str, tuple[str, ...]] | None = None
     #: Of a ``"full"`` row whose result is of size 1: under bfloat16 it gives the dtype of its data.
     amp_narrow: bool = False
+    #: It adds up along axes (``"axes"``), or in a product of matrices (``"products"``): what `precision.accumulation` and
+    #: `precision.product_accumulation` keep in a wider dtype.
+    sums: str | None = None
 
 
 @dataclass(slots=True)
@@ -119,6 +122,8 @@ class Files:
     initial: dict[str, str] = field(default_factory=dict)
     #: Attributes that have a default here and none in MXNet.
     required: tuple[str, ...] = ()
+    #: It writes into an array that is there, for which symbols have no word.
+    assigns: bool = False
     #: A cast of automatic mixed precision, which files leave out unless asked.
     left_out: bool = False
     #: The operator of ONNX that is this row (``"Relu"``), or the form that writes it; None: it cannot be exported.

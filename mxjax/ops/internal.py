@@ -116,6 +116,7 @@ def zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
     samples=[case(f(3, 4), f(2, 6))],
     **_OWN,
     onnx="reshape_back",
+    assigns=True,
 )
 def reshape_back(base: Any, new: Any) -> Any:
     """New contents in the shape of the array whose view they were written to."""
@@ -131,6 +132,7 @@ def reshape_back(base: Any, new: Any) -> Any:
     **_OWN,
     written="filled",
     onnx="fill",
+    assigns=True,
 )
 def fill(x: Any, *, scalar: Any) -> Any:
     """One number in the shape and dtype of an array."""
@@ -166,6 +168,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
     **_OWN,
     written="laid",
     onnx="write",
+    assigns=True,
 )
 def write(x: Any, value: Any) -> Any:
     """A value broadcast to the shape of an array, in its dtype."""
@@ -253,6 +256,7 @@ def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     lengths={"key": Run},
     **_OWN,
     onnx="basic_index_assign",
+    assigns=True,
 )
 def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """An array with the part at a basic index replaced."""
@@ -339,6 +343,7 @@ def advanced_index(x: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
         case(f(3, 4), f(2), Given([2, 0], "int64"), key=(ARRAY, 1)),
     ],
     **_OWN,
+    assigns=True,
 )
 def advanced_index_assign(x: Any, value: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
     """An array with the elements that a key with index arrays names replaced."""
@@ -357,6 +362,7 @@ def advanced_index_assign(x: Any, value: Any, *operands: Any, key: tuple[Any, ..
     samples=[case(f(3, 4), b(3, 4), f(1)), case(f(3, 4), b(3), f(1, 4))],
     **_OWN,
     onnx="mask_assign",
+    assigns=True,
 )
 def mask_assign(x: Any, mask: Any, value: Any) -> Any:
     """An array with one value in all places where a mask over its first axes is True."""
@@ -374,6 +380,7 @@ def mask_assign(x: Any, mask: Any, value: Any) -> Any:
     display="boolean_mask_assign",
     samples=[case(f(3, 4), Given([True, False, True], "bool"), f(2, 4))],
     **_OWN,
+    assigns=True,
 )
 def mask_assign_rows(x: Any, mask: Any, value: Any) -> Any:
     """An array with the rows of a value in the places where a mask over its first axes is True, in order."""

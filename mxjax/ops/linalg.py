@@ -113,6 +113,7 @@ def _inner_lengths(a: Any, b: Any, at: int, axis: int) -> None:
     amp="low",
     methods="np",
     onnx="dot",
+    sums="products",
 )
 def dot(a: Any, b: Any) -> Any:
     """The sum over the last axis of a and the second last of b (its only one, if it has one)."""
@@ -128,6 +129,7 @@ def dot(a: Any, b: Any) -> Any:
     amp="low",
     methods="nd",
     onnx="dot_nd",
+    sums="products",
 )
 def dot_nd(
     lhs: Any,
@@ -152,6 +154,7 @@ def dot_nd(
     ref=np.matmul,
     amp="low",
     onnx="matmul",
+    sums="products",
 )
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product, broadcast over leading axes."""
@@ -196,6 +199,7 @@ _BATCH = [
     samples=_BATCH,
     amp="low",
     onnx="batch_dot",
+    sums="products",
 )
 def batch_dot(
     a: Any,
@@ -216,6 +220,7 @@ def batch_dot(
     internal="_npi_tensordot",
     amp="low",
     onnx="inner",
+    sums="products",
 )
 def inner(a: Any, b: Any) -> Any:
     """The sum over the last axes of both."""
@@ -235,7 +240,15 @@ def outer(a: Any, b: Any) -> Any:
     return jnp.outer(a, b)
 
 
-@op(np="vdot", samples=[case(f(3, 4), f(3, 4))], ref=np.vdot, internal=None, amp="low", onnx="vdot")
+@op(
+    np="vdot",
+    samples=[case(f(3, 4), f(3, 4))],
+    ref=np.vdot,
+    internal=None,
+    amp="low",
+    onnx="vdot",
+    sums="products",
+)
 def vdot(a: Any, b: Any) -> Any:
     """The sum of products of corresponding elements."""
     return jnp.vdot(a, b)
@@ -261,6 +274,7 @@ def kron(a: Any, b: Any) -> Any:
     written="tensordot",
     read={"_npi_tensordot": "tensordot", "_npi_tensordot_int_axes": ("renamed", {})},
     onnx="tensordot",
+    sums="products",
 )
 def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     """The sum over pairs of axes."""
@@ -273,6 +287,7 @@ def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     internal="_npi_einsum",
     amp="low",
     onnx="einsum",
+    sums="products",
 )
 def einsum(*operands: Any, subscripts: str, optimize: Any = "optimal") -> Any:
     """Einstein's summation."""

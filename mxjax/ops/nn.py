@@ -53,6 +53,7 @@ def _dense_shapes(
     restates={"num_hidden": (1, 0)},
     required=("num_hidden",),
     onnx="fully_connected",
+    sums="products",
 )
 def fully_connected(
     x: Any,
@@ -164,6 +165,7 @@ _CONV = [
     loops=True,
     required=("kernel", "num_filter"),
     onnx="convolution",
+    sums="products",
 )
 def convolution(
     data: Any,
@@ -237,6 +239,7 @@ def convolution(
     loops=True,
     required=("kernel", "num_filter"),
     onnx="deconvolution",
+    sums="products",
 )
 def deconvolution(
     data: Any,

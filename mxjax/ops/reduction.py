@@ -182,7 +182,9 @@ def _min(x: Any, axis: Any, keepdims: bool) -> Any:
     return extreme(x, "min", axis, keepdims)
 
 
-reduction("sum", _sum, typed=True, amp="full", methods="np", onnx=("reduced", "ReduceSum"))
+reduction(
+    "sum", _sum, typed=True, amp="full", methods="np", onnx=("reduced", "ReduceSum"), sums="axes"
+)
 reduction(
     "prod",
     _prod,
@@ -191,6 +193,7 @@ reduction(
     amp="full",
     methods="np",
     onnx=("reduced", "ReduceProd"),
+    sums="axes",
 )
 reduction(
     "mean",
@@ -200,6 +203,7 @@ reduction(
     methods="np",
     wide="float64",
     onnx=("reduced", "ReduceMean"),
+    sums="axes",
 )
 reduction("max", _max, names=("max", "amax"), methods="np", onnx=("reduced", "ReduceMax"))
 reduction("min", _min, names=("min", "amin"), methods="np", onnx=("reduced", "ReduceMin"))
@@ -230,10 +234,20 @@ reduction(
 reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), internal=None, **_FLAT)
 reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), internal=None, **_FLAT)
 legacy_reduction(
-    "sum", _sum, names=("sum", "sum_axis"), amp="full", methods="nd", onnx=("reduced", "ReduceSum")
+    "sum",
+    _sum,
+    names=("sum", "sum_axis"),
+    amp="full",
+    sums="axes",
+    methods="nd",
+    onnx=("reduced", "ReduceSum"),
 )
-legacy_reduction("prod", _prod, amp="full", methods="nd", onnx=("reduced", "ReduceProd"))
-legacy_reduction("mean", _mean_nd, amp="full", methods="nd", onnx=("reduced", "ReduceMean"))
+legacy_reduction(
+    "prod", _prod, amp="full", sums="axes", methods="nd", onnx=("reduced", "ReduceProd")
+)
+legacy_reduction(
+    "mean", _mean_nd, amp="full", sums="axes", methods="nd", onnx=("reduced", "ReduceMean")
+)
 legacy_reduction(
     "max", _max, names=("max", "max_axis"), methods="nd", onnx=("reduced", "ReduceMax")
 )
@@ -264,6 +278,7 @@ reduction(
     internal=None,
     methods="np",
     onnx=("without_nan", "ReduceSum", 0),
+    sums="axes",
 )
 reduction(
     "nanprod",
@@ -273,7 +288,9 @@ reduction(
     methods="np",
     onnx=("without_nan", "ReduceProd", 1),
 )
-legacy_reduction("nansum", _nansum, amp="full", methods="nd", onnx=("without_nan", "ReduceSum", 0))
+legacy_reduction(
+    "nansum", _nansum, amp="full", sums="axes", methods="nd", onnx=("without_nan", "ReduceSum", 0)
+)
 legacy_reduction(
     "nanprod", _nanprod, amp="full", methods="nd", onnx=("without_nan", "ReduceProd", 1)
 )
@@ -315,7 +332,7 @@ _SPREAD = [*_CASES, case(f(3, 4), axis=1, ddof=1)]
 _OUT = "a axis dtype out"
 for _name, _fn, _doc in (("std", jnp.std, "Standard deviation."), ("var", jnp.var, "Variance.")):
     op(
-        _name, np=_name, samples=_SPREAD, ref=getattr(np, _name), doc=_doc, amp="full", methods="np", order=f"{_OUT} correction keepdims", onnx=_name,
+        _name, np=_name, samples=_SPREAD, ref=getattr(np, _name), doc=_doc, amp="full", methods="np", order=f"{_OUT} correction keepdims", onnx=_name, sums="axes",
     )(_spread(_fn))  # fmt: skip
 
 
@@ -569,7 +586,16 @@ def norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
 _NORM = [case(f(3, 4, low=0.5)), case(f(3, 4, low=0.5), ord=1, axis=1, keepdims=True)]
 
 
-@op("norm", npx="norm", nd="norm", samples=_NORM, amp="full", methods="nd np", onnx="norm")
+@op(
+    "norm",
+    npx="norm",
+    nd="norm",
+    samples=_NORM,
+    amp="full",
+    methods="nd np",
+    onnx="norm",
+    sums="axes",
+)
 def norm_row(
     data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False
 ) -> Any:

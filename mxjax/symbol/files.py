@@ -25,8 +25,6 @@ OURS = "_mxjax_"
 _MOST_OUTPUTS = 1 << 16
 _MOST_NODES = 1 << 22
 _DEEPEST = 8
-#: Operators with graphs inside, and how many.
-LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
 
 def to_json(symbol: Any, remove_amp_cast: bool = True) -> str:
@@ -274,9 +272,11 @@ def _without_row(
         registry=plain,
         is_np=registry.startswith(("_npi_", "_npx_")),
     )
-    if plain in LOOPS:
-        if not isinstance(subgraphs, list) or len(subgraphs) != LOOPS[plain]:
-            raise errors.FormatError(f"{registry} {name!r} has {LOOPS[plain]} graphs inside")
+    if plain in special.LOOPS:
+        if not isinstance(subgraphs, list) or len(subgraphs) != special.LOOPS[plain]:
+            raise errors.FormatError(
+                f"{registry} {name!r} has {special.LOOPS[plain]} graphs inside"
+            )
         made.subgraphs = [_read(g, depth + 1) for g in subgraphs]
         _check_loop(made)
     if plain == "Custom" and "op_type" not in attrs:

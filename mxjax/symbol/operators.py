@@ -116,86 +116,10 @@ def _install(cls: type[Symbol]) -> None:
     cls.__nonzero__ = cls.__bool__  # type: ignore[attr-defined]
 
 
-#: Methods that mx.nd's symbols have and arrays do not, or that take other arguments.
-_AS_FUNCTIONS = (
-    *(
-        "reshape",
-        "transpose",
-        "astype",
-        "flatten",
-        "swapaxes",
-        "split",
-        "split_v2",
-        "slice",
-        "slice_axis",
-    ),
-    *(
-        "slice_like",
-        "expand_dims",
-        "squeeze",
-        "diag",
-        "reshape_like",
-        "zeros_like",
-        "ones_like",
-        "norm",
-        "repeat",
-    ),
-    *(
-        "pad",
-        "take",
-        "one_hot",
-        "pick",
-        "sort",
-        "topk",
-        "argsort",
-        "clip",
-        "tile",
-        "flip",
-        "depth_to_space",
-    ),
-    *(
-        "space_to_depth",
-        "broadcast_axes",
-        "broadcast_like",
-        "broadcast_to",
-        "shape_array",
-        "size_array",
-    ),
-    *(
-        "argmax_channel",
-        "log_sigmoid",
-        "mish",
-        "softmax",
-        "log_softmax",
-        "softmin",
-        "relu",
-        "sigmoid",
-        "max",
-        "min",
-    ),
-    *(
-        "sum",
-        "mean",
-        "prod",
-        "nansum",
-        "nanprod",
-        "argmax",
-        "argmin",
-        "round",
-        "ceil",
-        "floor",
-        "trunc",
-        "rint",
-        "fix",
-    ),
-)
-
-
 def _methods(cls: type[Symbol]) -> None:
     front = FRONT_ENDS["nd"]
-    for name in dict.fromkeys([*METHODS["nd"], *_AS_FUNCTIONS]):
-        op = METHODS["nd"].get(name) or front.get(name)
-        if op is not None and name not in vars(cls):
+    for name, op in {**METHODS["nd"], "transpose": front["transpose"]}.items():
+        if name not in vars(cls):
             setattr(cls, name, function(op, name, cls, cls.__module__, method=True))
 
     def astype(self: Any, dtype: Any, **kwargs: Any) -> Any:

@@ -24,6 +24,9 @@ ALIASES = {
     "_npi_boolean_mask": "_contrib_boolean_mask", "_npi_histogram": "_histogram",
 }  # fmt: skip
 
+#: Operators with graphs inside, and how many.
+LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
+
 
 class Special(NamedTuple):
     """How a node without a row runs (its inputs' arrays to its results), and the shapes of its results."""
@@ -291,4 +294,4 @@ def run(node: Node, inputs: list[NDArray]) -> list[NDArray]:
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
-__all__ = ["ALIASES", "SPECIAL", "Special", "known", "run", "value"]
+__all__ = ["ALIASES", "LOOPS", "SPECIAL", "Special", "known", "run", "value"]

@@ -25,14 +25,12 @@ class Given(NamedTuple):
     dtype: Any
 
 
-#: The operators that are written here.
-LOOPS = ("_foreach", "_while_loop", "_cond")
-
-
 def control(graph: Graph, w: Writer, node: Node) -> list[Name]:
     """Write a loop or branch: its results, in MXNet's order."""
     kind = special.ALIASES.get(node.registry, node.registry)
-    return dict(zip(LOOPS, (_foreach, _while_loop, _cond), strict=True))[kind](graph, w, node)
+    return dict(zip(special.LOOPS, (_foreach, _while_loop, _cond), strict=True))[kind](
+        graph, w, node
+    )
 
 
 def _of(w: Writer, entry: Entry) -> Given:

@@ -13,8 +13,8 @@ from mxjax import errors, serialization, symbol
 from mxjax._version import __version__
 from mxjax.files import atomic
 from mxjax.ops.table import TABLE as ROWS
+from mxjax.symbol import special
 
-from .control import LOOPS
 from .translating import Graph
 from .writer import OLDEST, USUAL, Writer, exported
 
@@ -34,7 +34,7 @@ def get_operator_support(opset_version: int | None = None) -> list[str]:
     True
     """
     return sorted(
-        {*LOOPS, *(ROWS[name].names.internal or ROWS[name].display for name in exported())}
+        {*special.LOOPS, *(ROWS[name].names.internal or ROWS[name].display for name in exported())}
     )
 
 
