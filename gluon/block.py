@@ -24,8 +24,11 @@ from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, ru
 from .parameter import Layout, Parameter
 from .utils import HookHandle
 
-__all__ = ["Block", "HookHandle"]
-__all__ += ["HybridBlock", "SymbolBlock"]  # noqa: F822  (found when they are asked for)
+if TYPE_CHECKING:  # MXNet has them in this module: `mxjax.compat.module_names` finds them
+    from .hybrid_block import HybridBlock as HybridBlock
+    from .symbol_block import SymbolBlock as SymbolBlock
+
+__all__ = ["Block", "HookHandle", "HybridBlock", "SymbolBlock"]
 
 
 @functools.cache
@@ -59,6 +62,13 @@ class Block(Named, MirroredBlock):
     ``prefix`` and ``params`` are MXNet 1's: the beginning of the names (`name_scope`), and another block's parameters
     to share. Every block takes them, whatever else it takes.
     """
+
+    _is_sequence = (
+        False  # its children one after the other, which have rows of their own in summaries
+    )
+    _operator_is_fwd = (
+        False  # MXNet 1 calls its operator `fwd`; others' are called after their kind
+    )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -546,16 +556,3 @@ def _brief(names: Any) -> str:
     if len(names) > 10:
         names = [*names[:5], "...", *names[-5:]]
     return ", ".join(f"'{n}'" for n in names)
-
-
-def __getattr__(name: str) -> Any:
-    """The other kinds of blocks, which MXNet has in this module."""
-    if name == "HybridBlock":
-        from .hybrid_block import HybridBlock
-
-        return HybridBlock
-    if name == "SymbolBlock":
-        from .symbol_block import SymbolBlock
-
-        return SymbolBlock
-    raise errors.no_name(__name__, name)

@@ -13,7 +13,6 @@ from mxjax.core import apart, is_recording, local, mirroring, varying
 from mxjax.library import check_backend
 from mxjax.modes import generation
 
-from .bases.state import HybridState
 from .block import _TAKE_ANY, Block
 from .graphs.breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
 from .graphs.buckets import Buckets, CallsPython
@@ -28,6 +27,7 @@ from .graphs.cached_graph import (
     unflatten,
 )
 from .graphs.shapes import gated, serve_new_shape, tell_of_shapes
+from .graphs.state import HybridState
 from .legacy import (
     first_array,
     follow_assigned,
@@ -61,6 +61,8 @@ class HybridBlock(HybridState, Block):
       prefix: the beginning of names.
       params: parameters to share, or the arrays of parameters by name.
     """
+
+    _is_hybrid_block = True  # for modules below this one, which do not import it
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix, params)

@@ -614,10 +614,6 @@ hooks.array_namers.append(_names)
 
 def __getattr__(name: str) -> Any:
     """What MXNet has in this module, and another has here."""
-    if name == "ParameterDict":
-        from .legacy import ParameterDict
-
-        return ParameterDict
     if name == "tensor_types":
         from mxjax.symbol import Symbol
 

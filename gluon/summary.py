@@ -49,9 +49,6 @@ def _human(number: float) -> str:
 
 def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) -> None:
     """Run ``block`` once and print each layer's output shape and number of parameters, and what it costs."""
-    from .hybrid_block import HybridBlock
-    from .nn import HybridSequential, Sequential
-
     rows: list[tuple[str, str, int]] = [("Input", _shape(inputs), 0)]
     costs: list[tuple[float, float]] = [(0.0, 0.0)]
     within: list[list[float]] = [[0.0, 0.0]]  # of the layers that run, the innermost last
@@ -65,7 +62,7 @@ def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) ->
     hooks = []
 
     def watch(b: Block) -> None:
-        if isinstance(b, HybridBlock) and b._active:
+        if hasattr(type(b), "_is_hybrid_block") and b._active:
             raise errors.MXNetAssertionError(
                 f'"{type(b).__name__}" must not be hybridized to print summary. Call hybridize(False) first'
             )
@@ -84,7 +81,7 @@ def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) ->
             costs.append((own[0], own[1]))
             rows.append((f"{type(b).__name__}-{len(rows)}", _shape(out), n))
 
-        if not isinstance(b, (Sequential, HybridSequential)):
+        if not b._is_sequence:
             if flops:
                 hooks.append(b.register_forward_pre_hook(lambda *_: within.append([0.0, 0.0])))
             hooks.append(b.register_forward_hook(seen))

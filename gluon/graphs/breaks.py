@@ -172,7 +172,9 @@ class Listening:
             if code is self._ends:
                 inside = False
             elif (
-                inside and code.co_name == "_run_forward" and _is_hybrid(frame.f_locals.get("self"))
+                inside
+                and code.co_name == "_run_forward"
+                and hasattr(type(frame.f_locals.get("self")), "_is_hybrid_block")
             ):
                 path.append(frame.f_locals["self"])
             if site is None:
@@ -183,12 +185,6 @@ class Listening:
             frame = frame.f_back
         path = list(dict.fromkeys(reversed(path))) or [self._block]
         return Break(type(path[-1]).__name__, local.st.scope, asks, *(site or ("", 0))), path
-
-
-def _is_hybrid(block: Any) -> bool:
-    from ..hybrid_block import HybridBlock
-
-    return isinstance(block, HybridBlock)
 
 
 def _name_of(frame: FrameType) -> str:

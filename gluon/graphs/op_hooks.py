@@ -44,9 +44,15 @@ _NAMELESS = frozenset(
 )
 
 
+def _internal(row: Any) -> str | None:
+    """What MXNet's registry calls the operator of a row; None for those that are not of the table."""
+    names = getattr(row, "names", None)
+    return None if names is None else names.internal
+
+
 def _titles(row: Any, count: int) -> list[str]:
     """What MXNet's registry calls an operator's inputs."""
-    internal = getattr(row, "internal", None)
+    internal = _internal(row)
     if count == 1 and internal in _NAMELESS:
         return ["input0"]
     registered = by_internal(internal) if internal else None
@@ -83,7 +89,7 @@ class _Heard:
         row = getattr(call, "row", None)
         if local.st is not self._state or self._busy or row is None or not row.operator:
             return
-        kind = getattr(row, "internal", None) or row.display
+        kind = _internal(row) or row.display
         name = self._named(row.display)
         self._busy = True
         try:
@@ -121,9 +127,7 @@ class _Heard:
             _Heard._count += 1
             return f"node_{count}"
         prefix = "" if block is None else block.prefix
-        from ..legacy.symbols import called_fwd
-
-        if isinstance(block, called_fwd()) and not self._given[prefix]:
+        if block is not None and block._operator_is_fwd and not self._given[prefix]:
             self._given[prefix] += 1
             return f"{prefix}fwd"
         hint = f"{prefix}{display.lower()}"

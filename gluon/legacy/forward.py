@@ -12,22 +12,19 @@ from mxjax.array.ndarray import NDArray
 from mxjax.device import Device
 from mxjax.modes import generation
 
+from ..parameter import Parameter
+
 _PACKAGE = __name__.partition(".")[0]
 
 
 def writes_hybrid_forward(block: Any) -> bool:
     """Whether a block's class defines `hybrid_forward`."""
-    return type(block).hybrid_forward is not _base(block)
+    return type(block).hybrid_forward is not _hybrid_block(type(block)).hybrid_forward
 
 
-def _base(block: Any) -> Any:
-    return _hybrid_block().hybrid_forward
-
-
-def _hybrid_block() -> Any:
-    from ..hybrid_block import HybridBlock
-
-    return HybridBlock
+def _hybrid_block(cls: Any) -> Any:
+    """`HybridBlock`, of which a class is made."""
+    return next(base for base in cls.__mro__ if "_is_hybrid_block" in vars(base))
 
 
 def first_array(args: Any) -> NDArray | None:
@@ -63,7 +60,7 @@ def follow_hybrid_forward(cls: Any) -> None:
     """Let a new class that defines `hybrid_forward` alone be computed by it, though its base, a layer, has a forward.
 
     A forward that a program's own class among its bases defines is called first, as in MXNet."""
-    cls._followed = vars(cls).get("hybrid_forward", _hybrid_block().hybrid_forward)
+    cls._followed = vars(cls).get("hybrid_forward", _hybrid_block(cls).hybrid_forward)
     if "hybrid_forward" in vars(cls) and "forward" not in vars(cls):
         for base in cls.__mro__[1:]:
             forward = vars(base).get("forward")
@@ -79,7 +76,7 @@ def follow_assigned(cls: Any) -> None:
 
     As in ``nn.Dense.hybrid_forward = mine``; the layer's own forward comes back with the `hybrid_forward` it had.
     """
-    base = _hybrid_block()
+    base = _hybrid_block(cls)
     for layer in cls.__mro__[: cls.__mro__.index(base)]:
         held = vars(layer)
         now = held.get("hybrid_forward", base.hybrid_forward)
@@ -106,12 +103,12 @@ def hybrid_forward_of_layer(
     Raises:
       NotImplementedError: none of the block's classes computes anything.
     """
-    mro = type(block).__mro__
-    layers = mro[: mro.index(_hybrid_block())]
+    mro, hybrid = type(block).__mro__, _hybrid_block(type(block))
+    layers = mro[: mro.index(hybrid)]
     written = [
         k
         for k, cls in enumerate(layers)
-        if vars(cls).get("hybrid_forward", _base(block)) is not _base(block)
+        if vars(cls).get("hybrid_forward", hybrid.hybrid_forward) is not hybrid.hybrid_forward
     ]
     assigned = vars(layers[written[-1]]).get("_forward_before") if written else None
     found = (
@@ -143,12 +140,24 @@ def hybrid_forward_of_layer(
         if made is not None:
             return made
     if weights:
-        from .symbols import Handed
-
         block = copy.copy(block)
         for name, value in weights.items():
             vars(block)[name] = None if value is None else Handed(block._reg_params[name], value)
     return forward(block, *inputs, **options)
+
+
+class Handed:
+    """A parameter whose arrays are a variable, or what was handed over; else it is the parameter."""
+
+    def __init__(self, parameter: Parameter, variable: Any):
+        self._parameter = parameter
+        self._variable = variable
+
+    def data(self, device: Any = None, ctx: Any = None) -> Any:
+        return self._variable
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._parameter, attribute)
 
 
 def takes_operators(function: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from mxjax import errors, name
 from mxjax.array.ndarray import NDArray
 
-from ..parameter import Parameter
+from .forward import Handed, writes_hybrid_forward
 
 
 def is_symbol(x: Any) -> bool:
@@ -34,17 +34,6 @@ def _leaves(args: Any) -> Iterator[Any]:
             yield a
 
 
-def called_fwd() -> tuple[type, ...]:
-    """The layers whose operator MXNet 1 calls `fwd`; others' are called after their kind."""
-    from .. import nn
-    from ..nn.conv import _Conv, _Pool
-
-    return (
-        _Conv, _Pool, nn.Activation, nn.BatchNorm, nn.Dense, nn.Dropout, nn.Embedding, nn.GELU, nn.InstanceNorm,
-        nn.LeakyReLU, nn.PReLU, nn.SELU, nn.Swish,
-    )  # fmt: skip
-
-
 class _LayerNames(name.NameManager):
     """What the operators of these layers are called: ``dense0_fwd``, further ones after their kind."""
 
@@ -59,20 +48,6 @@ class _LayerNames(name.NameManager):
         return self._others.get(name, hint)
 
 
-class Handed:
-    """A parameter whose arrays are a variable, or what was handed over; else it is the parameter."""
-
-    def __init__(self, parameter: Parameter, variable: Any):
-        self._parameter = parameter
-        self._variable = variable
-
-    def data(self, device: Any = None, ctx: Any = None) -> Any:
-        return self._variable
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._parameter, attribute)
-
-
 def run_on_symbols(
     block: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] = MappingProxyType({})
 ) -> Any:
@@ -81,8 +56,6 @@ def run_on_symbols(
     Raises:
       ValueError: arrays among the arguments.
     """
-    from .forward import writes_hybrid_forward
-
     if not hasattr(type(block), "hybrid_forward"):  # a plain block
         return block.forward(*args, **kwargs)
     if any(isinstance(a, NDArray) for a in _leaves(args)):
@@ -98,7 +71,7 @@ def run_on_symbols(
     manager = name.current()
     if not block._names.empty:
         manager = name.Prefix(block.prefix)
-    if isinstance(block, called_fwd()):
+    if block._operator_is_fwd:
         manager = _LayerNames(manager)
     with manager:
         if writes_hybrid_forward(block):

@@ -22,6 +22,8 @@ class Activation(Layer):
       MXNetValueError: there is no such function.
     """
 
+    _operator_is_fwd = True
+
     def __init__(self, activation: str):
         self._act_type = activation
         super().__init__()
@@ -57,6 +59,8 @@ class LeakyReLU(Layer):
       alpha: the slope of negative numbers.
     """
 
+    _operator_is_fwd = True
+
     def __init__(self, alpha: float):
         super().__init__()
         if alpha < 0:
@@ -79,6 +83,8 @@ class PReLU(Layer):
       alpha_initializer: fills the slopes.
       in_channels: the number of input channels; found at the first call if it is 0.
     """
+
+    _operator_is_fwd = True
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1):
         super().__init__()
@@ -112,6 +118,8 @@ class SELU(Layer):
       params: parameters to share, or the arrays of parameters by name.
     """
 
+    _operator_is_fwd = True
+
     def forward(self, x: Any) -> Any:
         return npx.leaky_relu(x, act_type="selu")
 
@@ -123,6 +131,8 @@ class GELU(Layer):
     Args:
       approximation: "erf" (exact) or "tanh".
     """
+
+    _operator_is_fwd = True
 
     def __init__(self, approximation: str = "erf"):
         super().__init__()
@@ -142,6 +152,8 @@ class Swish(Layer):
     Args:
       beta: the factor of x in the sigmoid.
     """
+
+    _operator_is_fwd = True
 
     def __init__(self, beta: float = 1.0):
         super().__init__()

@@ -22,6 +22,7 @@ from .activations import activation_in
 class _Container:
     """What Sequential and HybridSequential share: a chain of numbered children."""
 
+    _is_sequence = True
     _children: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -113,6 +114,8 @@ class Dense(Layer):
       in_units: the number of inputs; found at the first call if it is 0.
     """
 
+    _operator_is_fwd = True
+
     def __init__(
         self,
         units: int,
@@ -180,6 +183,8 @@ class Dropout(Layer):
       axes: the axes along which all elements share one decision; none without.
     """
 
+    _operator_is_fwd = True
+
     def __init__(self, rate: float, axes: tuple[int, ...] = ()):
         super().__init__()
         self._rate = rate
@@ -208,6 +213,8 @@ class Embedding(Layer):
       dtype: the dtype of the parameters.
       weight_initializer: fills the weight; the block's own way without.
     """
+
+    _operator_is_fwd = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class _Conv(Layer):
     """What all convolutions share. Users' layers are made of it, too, with MXNet's arguments: there `kernel_size` is a
     tuple, `op_name` "Convolution" or "Deconvolution", and `adj` the latter's output padding."""
 
+    _operator_is_fwd = True
     _dims = 0
     _transposed = False
 
@@ -234,6 +235,7 @@ class _Pool(Layer):
     """What all pooling layers share. Users' layers are made of it, too, with MXNet's arguments: there `pool_size` is a
     tuple."""
 
+    _operator_is_fwd = True
     _dims = 0
     _kind = "max"
     _global = False

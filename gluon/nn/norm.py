@@ -55,6 +55,7 @@ class BatchNorm(_Affine):
     Ioffe and Szegedy 2015. ``axis`` is the channel axis; ``momentum`` is that of the moving statistics.
     """
 
+    _operator_is_fwd = True
     _relu = False
 
     @property
@@ -247,6 +248,8 @@ class GroupNorm(_Affine):
 @worded("norm")
 class InstanceNorm(_Affine):
     """Normalizes each channel of each sample by itself. Ulyanov et al. 2016."""
+
+    _operator_is_fwd = True
 
     def __init__(
         self,

@@ -10,8 +10,6 @@ from mxjax.ops.table import TABLE
 from mxjax.symbol.compose import compose
 
 from ..nn import LeakyReLU
-from . import _gated, _modifiers, conv_rnn_cell
-from ._base import RecurrentCell
 
 F: Any = symbol  # MXNet's name for the operators' module
 
@@ -201,20 +199,20 @@ def _variational(cell: Any, x: Any, states: list[Any], weights: Weights, p: str)
     return out, states
 
 
-_STEPS: dict[type, Callable[..., Result]] = {
-    _gated.RNNCell: _rnn, _gated.LSTMCell: _lstm, _gated.GRUCell: _gru, _gated.LSTMPCell: _lstmp,
-    conv_rnn_cell._ConvRNNCell: _conv_rnn, conv_rnn_cell._ConvLSTMCell: _conv_lstm,
-    conv_rnn_cell._ConvGRUCell: _conv_gru, _modifiers.DropoutCell: _dropout, _modifiers.ZoneoutCell: _zoneout,
-    _modifiers.ResidualCell: _residual, _modifiers.VariationalDropoutCell: _variational,
+#: By what a cell's class says in `_step_on_symbols`.
+_STEPS: dict[str, Callable[..., Result]] = {
+    "rnn": _rnn, "lstm": _lstm, "gru": _gru, "lstmp": _lstmp, "conv_rnn": _conv_rnn, "conv_lstm": _conv_lstm,
+    "conv_gru": _conv_gru, "dropout": _dropout, "zoneout": _zoneout, "residual": _residual, "variational": _variational,
 }  # fmt: skip
 
 
 def step(cell: Any, weights: Weights, inputs: Any, states: Any) -> Result | None:
     """A step of one of this package's cells on symbols; None for cells that have a forward of their own."""
     for cls in type(cell).__mro__:
-        if cls in _STEPS:
+        if "_step_on_symbols" in vars(cls):
             cell._counter += 1
-            return _STEPS[cls](cell, inputs, list(states), weights, f"t{cell._counter}_")
+            run = _STEPS[cls._step_on_symbols]
+            return run(cell, inputs, list(states), weights, f"t{cell._counter}_")
         if not getattr(
             vars(cls).get("forward"), "calls_hybrid_forward", "forward" not in vars(cls)
         ):
@@ -279,11 +277,11 @@ def unroll(
     cell.reset()
     states = cell.begin_state(func=F.zeros, batch_size=0) if begin_state is None else begin_state
     states = [states] if isinstance(states, F.Symbol) else list(states)
-    for cls, run in _UNROLLS.items():
-        if isinstance(cell, cls):
-            found = run(cell, length, inputs, states, layout, merge_outputs, valid_length)
-            if found is not None:
-                return found
+    if hasattr(cell, "_unroll_on_symbols"):
+        run = _UNROLLS[cell._unroll_on_symbols]
+        found = run(cell, length, inputs, states, layout, merge_outputs, valid_length)
+        if found is not None:
+            return found
     axis = layout.find("T")
     outputs, passed = [], []
     for x in _list_of(inputs, length, axis):
@@ -420,9 +418,10 @@ def _with_one_mask(
     return _shaped(outputs, length, axis, merge), states
 
 
-_UNROLLS: dict[type[RecurrentCell], Callable[..., Result | None]] = {
-    _modifiers._Stack: _stacked, _modifiers.DropoutCell: _dropped, _modifiers.ResidualCell: _residually,
-    _modifiers.BidirectionalCell: _both_ways, _modifiers.VariationalDropoutCell: _with_one_mask,
+#: By what a cell's class says in `_unroll_on_symbols`.
+_UNROLLS: dict[str, Callable[..., Result | None]] = {
+    "stacked": _stacked, "dropped": _dropped, "residually": _residually, "both_ways": _both_ways,
+    "with_one_mask": _with_one_mask,
 }  # fmt: skip
 
 

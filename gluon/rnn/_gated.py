@@ -159,6 +159,8 @@ class RNNCell(DenseCell):
     (2, 4)
     """
 
+    _step_on_symbols = "rnn"
+
     def __init__(
         self,
         hidden_size: int,
@@ -212,6 +214,7 @@ class LSTMCell(DenseCell):
     (2, 4)
     """
 
+    _step_on_symbols = "lstm"
     _gates = 4
 
     def __init__(
@@ -266,6 +269,7 @@ class GRUCell(DenseCell):
       recurrent_activation: of the gates.
     """
 
+    _step_on_symbols = "gru"
     _gates = 3
 
     def __init__(
@@ -321,6 +325,7 @@ class LSTMPCell(DenseCell):
       i2h_bias_initializer: fills the bias of the input's part.
     """
 
+    _step_on_symbols = "lstmp"
     _gates = 4
 
     h2r_weight: Parameter

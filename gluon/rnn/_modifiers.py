@@ -46,6 +46,8 @@ class _Group(RecurrentCell):
 class _Stack(_Group):
     """What SequentialRNNCell and HybridSequentialRNNCell share."""
 
+    _unroll_on_symbols = "stacked"
+
     def __init__(self) -> None:
         super().__init__()
         self._layers: list[RecurrentCell] = []
@@ -133,6 +135,9 @@ class DropoutCell(HybridRecurrentCell):
     Raises:
       AssertionError: ``rate`` is no number.
     """
+
+    _unroll_on_symbols = "dropped"
+    _step_on_symbols = "dropout"
 
     def __init__(self, rate: float, axes: Any = ()):
         super().__init__()
@@ -235,6 +240,7 @@ class ZoneoutCell(ModifierCell):
       AssertionError: ``base_cell`` runs in both directions: put a ZoneoutCell into it for each.
     """
 
+    _step_on_symbols = "zoneout"
     _carried = ("_prev_output",)
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
@@ -283,6 +289,9 @@ class ResidualCell(ModifierCell):
       base_cell: the cell that is modified.
     """
 
+    _unroll_on_symbols = "residually"
+    _step_on_symbols = "residual"
+
     def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         """One step."""
         out, states = self.base_cell(inputs, states)
@@ -308,6 +317,8 @@ class BidirectionalCell(_Group, HybridRecurrentCell):
     >>> cell.unroll(3, mx.np.ones((2, 3, 5)), merge_outputs=True)[0].shape
     (2, 3, 8)
     """
+
+    _unroll_on_symbols = "both_ways"
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str | None = None):
         begin: Any = super().__init__  # which takes a prefix, as all blocks
@@ -351,6 +362,8 @@ class VariationalDropoutCell(ModifierCell):
       AssertionError: states of a cell that runs in both directions.
     """
 
+    _unroll_on_symbols = "with_one_mask"
+    _step_on_symbols = "variational"
     _carried = ("drop_inputs_mask", "drop_states_mask", "drop_outputs_mask")
 
     def __init__(

@@ -166,6 +166,8 @@ class _ConvCell(WeightedCell):
 
 
 class _ConvRNNCell(_ConvCell):
+    _step_on_symbols = "conv_rnn"
+
     def _alias(self) -> str:
         return "conv_rnn"
 
@@ -177,6 +179,7 @@ class _ConvRNNCell(_ConvCell):
 
 
 class _ConvLSTMCell(_ConvCell):
+    _step_on_symbols = "conv_lstm"
     _states = 2
     _gate_names = ("_i", "_f", "_c", "_o")
 
@@ -194,6 +197,7 @@ class _ConvLSTMCell(_ConvCell):
 
 
 class _ConvGRUCell(_ConvCell):
+    _step_on_symbols = "conv_gru"
     _gate_names = ("_r", "_z", "_o")
 
     def _alias(self) -> str:
