@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 import mxjax as mx
@@ -127,6 +128,16 @@ def test_an_element_of_an_nd_array_has_an_axis_where_shapes_are_those_of_mxnet_1
     assert x[-1].shape == () and mx.nd.ones((2, 2))[0, 1].shape == ()
     with mx.config.scope(compat_version="1.9"):
         assert [x[-1].shape, x[x.shape[0] - 3].shape, mx.nd.ones((2, 2))[0, 1].shape] == [(1,)] * 3
+        y = mx.nd.ones((2, 2))
+        of_no_axis = (
+            x[..., 0],
+            x[0, ...],
+            y[..., 1, 0],
+            y[1, ..., np.int64(0)],
+            y[1, 0, ...],
+            y[np.array(1), 0],
+        )
+        assert [a.shape for a in of_no_axis] == [(1,)] * 6 and y[..., 0].shape == (2,)
         assert x[-1].asscalar() == 3 and [a.shape for a in x] == [(1,)] * 3 and x[1:2].shape == (1,)
         x[0] = 7
         x[1][:] = 8  # a view, as in MXNet

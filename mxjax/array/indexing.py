@@ -46,8 +46,10 @@ def refuse_open(display: str, name_of: str, attrs: tuple[tuple[str, Any], ...]) 
 def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
     """A key of one element with a slice for the last axis: what it reads has the shape (1,)."""
     numbers = key if type(key) is tuple else (key,)
-    if len(numbers) != len(dims) or any(
-        type(k) is not int and not isinstance(k, np.integer) for k in numbers
+    if len(numbers) == len(dims) + 1:  # an Ellipsis may stand for no axis
+        numbers = tuple(k for k in numbers if k is not Ellipsis)
+    if len(numbers) != len(dims) or not all(
+        isinstance(k, (int, np.integer)) or (type(k) is np.ndarray and not k.ndim) for k in numbers
     ):
         return key
     last = in_range(int(numbers[-1]), len(dims) - 1, dims[-1])

@@ -269,6 +269,8 @@ def _logical(fn: Any) -> Any:
 @jax.custom_jvp
 def _hypot(a: Any, b: Any) -> Any:
     """By the longer side, whose square might be too large."""
+    if a.dtype.itemsize == 2:  # rounded once
+        return _hypot(a.astype("float32"), b.astype("float32")).astype(a.dtype)
     far = jnp.isinf(a) | jnp.isinf(b)  # infinitely far, beside NaN, too
     a, b = jnp.abs(a), jnp.abs(b)
     low, high = jnp.minimum(a, b), jnp.maximum(a, b)
@@ -294,7 +296,10 @@ def _ldexp(a: Any, b: Any) -> Any:
     a, b = _promote(a, b)
     if jnp.issubdtype(a.dtype, jnp.inexact):
         if a.dtype.itemsize == 2:  # whose powers of two end early
-            return (a.astype("float32") * jnp.exp2(b.astype("float32"))).astype(a.dtype)
+            power = b.astype("float32")
+            if a.dtype == jnp.float16:  # 0 stays 0: beyond 2**100 all others are infinite anyhow
+                power = jnp.clip(power, -100, 100)
+            return (a.astype("float32") * jnp.exp2(power)).astype(a.dtype)
         return a * jnp.exp2(b)
     exact = jnp.clip(b.astype("int64"), -2000, 2000).astype(
         "int32"

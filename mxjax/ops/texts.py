@@ -76,7 +76,7 @@ _FLAGS = frozenset({
 })  # fmt: skip
 _SHAPES = frozenset({"shape", "kernel", "stride", "pad", "dilate"})
 _SEVERAL = frozenset({"lrs", "wds", "etas", "learning_rates", "alpha"})
-_WORDS_OR_NUMBERS = frozenset({"ord", "optimize"})
+_WORDS_OR_NUMBERS = frozenset({"ord", "optimize", "upper"})
 
 
 def parsed(op: Op, key: str, written: str) -> Any:
@@ -132,7 +132,8 @@ def _of_its_kind(op: Op, key: str, value: Any) -> Any:
         wrong = value is not None and not all(n is None or type(n) is int for n in plain)
         expected = "whole numbers, as (3, 3)"
     elif isinstance(default, (bool, int, float)) or key.startswith("num_"):
-        wrong, expected = any(isinstance(n, str) for n in plain), "a number"
+        wrong = key not in _WORDS_OR_NUMBERS and any(isinstance(n, str) for n in plain)
+        expected = "a number"
     else:
         return value
     if wrong:

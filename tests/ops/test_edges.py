@@ -476,6 +476,18 @@ def test_averages_of_integers_are_cut_off_and_of_nothing_zero(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+def test_hypotenuses_of_float16_are_rounded_once_and_powers_of_two_leave_zero(tier):
+    """Recorded of MXNet 2.0.0b1."""
+    mx.config.set(engine_cold=tier)
+    x = mx.np.array([1, 0, 3], dtype="float16")
+    assert mx.np.hypot(x, 1).asnumpy().tolist() == [1.4140625, 1.0, 3.162109375]
+    assert mx.np.hypot(x, 2.5).asnumpy().tolist() == [2.693359375, 2.5, 3.904296875]
+    assert mx.np.ldexp(x, 300).asnumpy().tolist() == [np.inf, 0.0, np.inf]
+    assert mx.np.ldexp(x, -300).asnumpy().tolist() == [0.0, 0.0, 0.0]
+    assert mx.np.ldexp(x, 3).asnumpy().tolist() == [8.0, 0.0, 24.0]
+
+
+@pytest.mark.parametrize("tier", TIERS)
 def test_factors_and_eigenvalues_read_one_triangle(tier, recorded):
     """Recorded of MXNet 2.0.0b1 and 1.9.1, with the symmetric gradient: the other triangle may hold anything."""
     mx.config.set(engine_cold=tier)
@@ -495,6 +507,13 @@ def test_factors_and_eigenvalues_read_one_triangle(tier, recorded):
     else:
         x, factored = mx.nd.array(given, dtype="float64"), mx.nd.linalg.potrf
         np.testing.assert_allclose(mx.nd.linalg.syevd(x)[1].asnumpy(), low, rtol=1e-8)
+        with mx.config.scope(compat_version="1.9"):  # where the triangle is the second argument
+            y = mx.np.array(given, dtype="float64")
+            for triangle, values in (("U", high), ("L", low)):
+                for got in (mx.np.linalg.eigvalsh(y, triangle), mx.np.linalg.eigh(y, triangle)[0]):
+                    np.testing.assert_allclose(got.asnumpy(), values, rtol=1e-8)
+            with pytest.raises(ValueError, match="'L' or 'U'"):
+                mx.np.linalg.eigvalsh(y, "Q")
     x.attach_grad()
     with autograd.record():
         out = factored(x)

@@ -304,6 +304,7 @@ class Program:
         "compiled",
         "donate",
         "fmt",
+        "kinds",
         "later",
         "layouts",
         "live",
@@ -400,6 +401,7 @@ class Program:
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.
         self.call: Any = None
+        self.kinds: list[type] = []  # of the arrays that it took last, where it overwrites some
         # For the store: the step and key it is found under, when it was used last, and the steps on names of the device
         # that run by its function.
         self.at: Any = None
@@ -436,14 +438,15 @@ class Program:
         if self.mesh is not None:
             out = self._on_mesh(arrays, self.mesh.platform)
         elif self.call is None:
-            first = self._overwriting
-            # Python of the user's may take for ever.
-            if not any(s.call.effect for s in self.steps):  # type: ignore[union-attr]
-                first = shielded(first)
-            out = first(self.compiled, arrays)
+            out = self._through_python(self.compiled, arrays)
             self.call = getattr(self.compiled, "_call", None) or self.compiled
         elif self.donate:
-            out = self._overwriting(self.call, arrays)
+            kinds = [*map(type, arrays)]
+            if kinds == self.kinds:
+                out = self._overwriting(self.call, arrays)
+            else:  # JAX looks them up in Python: Ctrl-C there would lose what was overwritten
+                self.kinds = kinds
+                out = self._through_python(self.call, arrays)
         else:
             out = self.call(*arrays)
         results = self._in_order(out)
@@ -471,6 +474,14 @@ class Program:
                 self.proven = (
                     self.proven and len(self.steps) > 1
                 )  # an operator by itself may run alone from now on
+
+    def _through_python(self, call: Callable[..., Any], arrays: list[Any]) -> Any:
+        """`_overwriting` where JAX's Python computes, which is not written to be interrupted: Ctrl-C waits."""
+        first = self._overwriting
+        # Python of the user's may take for ever.
+        if not any(s.call.effect for s in self.steps):  # type: ignore[union-attr]
+            first = shielded(first)
+        return first(call, arrays)
 
     def _overwriting(self, call: Callable[..., Any], arrays: list[Any]) -> Any:
         """What the compiled function gives, which is in the list before any exception can come from outside."""

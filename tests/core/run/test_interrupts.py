@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from jax.stages import Compiled
 
 import mxjax as mx
 from mxjax import autograd, gluon
@@ -72,6 +73,46 @@ def test_an_interrupted_step_is_done(monkeypatch: pytest.MonkeyPatch, at: str) -
         )
         step(*twin)
         step(*other)
+
+
+@pytest.mark.programs
+def test_no_weight_is_lost_where_jax_looks_arrays_up_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does at the second call, too, where numbers that come again are arrays of the device."""
+    data = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    net = nn.Dense(3, in_units=4, use_bias=False)
+    net.initialize(mx.init.Constant(0.5))
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.5})
+    weight, momentum = np.full((3, 4), 0.5, np.float32), np.zeros((3, 4), np.float32)
+    looked_up, call = [], Compiled.call
+
+    def interrupted(*args: object, **kwargs: object) -> object:
+        results = call(*args, **kwargs)
+        looked_up.append(len(args))
+        signal.raise_signal(signal.SIGINT)  # the weights that went in are overwritten now
+        return results
+
+    with mx.config.scope({"engine.cold": "compile"}):
+        for step in range(4):
+            x = mx.np.array(data)
+            with autograd.record():
+                loss = (net(x) ** 2).sum()
+            loss.backward()
+            gradient = 2 * (data @ weight.T).T @ data
+            momentum = 0.5 * momentum - 0.1 * gradient
+            weight = weight + momentum
+            with monkeypatch.context() as patch:
+                if step:
+                    patch.setattr(Compiled, "call", staticmethod(interrupted))
+                try:
+                    trainer.step(1)
+                    mx.npx.waitall()
+                except KeyboardInterrupt:
+                    pass
+            np.testing.assert_allclose(net.weight.data().asnumpy(), weight, rtol=1e-5, atol=1e-6)
+    assert looked_up
 
 
 def test_nothing_is_collected_while_jax_traces() -> None:
