@@ -98,6 +98,7 @@ CORE_MODULES = {
     "images",
     "jaxprs",
     "memory",
+    "primitives",
     "rng",
     "varying",
 }
