@@ -116,7 +116,7 @@ def test_arrays_come_back_of_the_kind_that_was_given(kind, name):
         found = [
             gluon.loss.SDMLLoss()(kind.array([[1.0, 2], [3, 4]]), kind.array([[2.0, 1], [0, 1]]))
         ]
-        np.testing.assert_allclose(found[0].asnumpy(), [0.04114071, 2.49473476], rtol=1e-5)
+        np.testing.assert_allclose(found[0].asnumpy(), [0.04114071, 2.49473476], rtol=1e-4)
     else:
         arguments = {"ImageBboxResize": (4, 6), "ImageBboxCrop": ((1, 1, 3, 3),)}[name]
         found = getattr(boxes, name)(*arguments)(
