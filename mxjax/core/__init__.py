@@ -46,7 +46,7 @@ from .compile.compiler import platform_of
 from .compile.compiler_options import keep_barriers
 from .compile.in_flight import in_flight
 from .compile.program import compile_function, match_donations, needed, pack, unpack
-from .graph import jaxprs, primitives
+from .graph import jaxprs
 from .graph.cut import Cut, calls_python, is_traced
 from .graph.cut import Places as Places
 from .graph.cut import cut_of as cut_of
@@ -66,6 +66,7 @@ from .placement.mesh import mesh_device as mesh_device
 from .placement.mesh import spread as spread
 from .run import callback
 from .run.cold import goes_by_call, hold
+from .run.cold import way_of as way_of
 from .run.interrupts import is_asynchronous, shielded
 from .run.rehearsal import rehearsal
 from .run.scheduler import drop_programs as drop_programs
@@ -120,7 +121,6 @@ __all__ = [
     "is_recording",
     "is_traced",
     "jaxprs",
-    "primitives",
     "keep_barriers",
     "lay",
     "local",

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..core.interpret.dims import is_symbolic
 from .numbers import half_away
 from .samples import Given, case, f
 from .sorting import in_order
@@ -137,7 +138,6 @@ _NMS = Given(
     numbers=("overlap_thresh", "valid_thresh"),
     loops=True,
     onnx="box_nms",
-    results=("output0",),
 )
 def box_nms(
     data: Any,
@@ -302,10 +302,7 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
 def bipartite_matching(
     data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1
 ) -> Any:
-    """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column.
-
-    As in MXNet it ends after one pair more than ``topk``.
-    """
+    """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
     n, m = data.shape[-2:]
     if not data.size:
         return jnp.full(data.shape[:-1], -1, data.dtype), jnp.zeros(
@@ -321,7 +318,7 @@ def bipartite_matching(
             r, c = at // m, at % m
             score = scores[r, c]
             good = score < threshold if is_ascend else score > threshold
-            free = (rows[r] < 0) & (columns[c] < 0) & good & ((topk <= 0) | (count <= topk))
+            free = (rows[r] < 0) & (columns[c] < 0) & good & ((topk <= 0) | (count < topk))
             rows = rows.at[r].set(jnp.where(free, c.astype(rows.dtype), rows[r]))
             columns = columns.at[c].set(jnp.where(free, r.astype(rows.dtype), columns[c]))
             return rows, columns, count + free
@@ -532,11 +529,22 @@ def bilinear_sampler(data: Any, grid: Any, *, cudnn_off: bool = False) -> Any:
     return _sample(data, grid)
 
 
+def _from_one_side_to_the_other(n: Any) -> Any:
+    """``n`` numbers from -1 to 1, as `numpy.linspace` gives them, also where the number is a symbol."""
+    if not is_symbolic(n):
+        return np.linspace(-1, 1, n)
+    k = jnp.arange(n, dtype="float64")
+    return jnp.where(k == n - 1, 1.0, k * (2.0 / jnp.asarray(n - 1, "float64")) - 1.0)
+
+
 def _affine_grid(theta: Any, shape: Any) -> Any:
     h, w = shape
-    y, x = np.meshgrid(np.linspace(-1, 1, h), np.linspace(-1, 1, w), indexing="ij")
-    at = np.stack([x.ravel(), y.ravel(), np.ones(h * w)]).astype(theta.dtype)
-    return (theta.reshape(-1, 2, 3) @ at).reshape(-1, 2, h, w)
+    of = jnp if is_symbolic(h) or is_symbolic(w) else np
+    rows, columns = _from_one_side_to_the_other(h), _from_one_side_to_the_other(w)
+    y, x = of.meshgrid(rows, columns, indexing="ij")
+    at = of.stack([x.ravel(), y.ravel(), of.ones(h * w)]).astype(theta.dtype)
+    count = theta.shape[0]
+    return (theta.reshape(count, 2, 3) @ at).reshape(count, 2, h, w)
 
 
 @op(
@@ -546,6 +554,7 @@ def _affine_grid(theta: Any, shape: Any) -> Any:
         case(f(2, 6), transform_type="affine", target_shape=(3, 4)),
         case(f(1, 2, 3, 4), transform_type="warp"),
     ],
+    lengths={"target_shape": int},
 )
 def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)) -> Any:
     """Sampling grids of affine matrices (N, 6), or of flow fields (N, 2, H, W) in pixels (``warp``)."""
@@ -570,6 +579,7 @@ def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)
             sampler_type="bilinear",
         )
     ],
+    lengths={"target_shape": int},
     required=("transform_type", "sampler_type"),
 )
 def spatial_transformer(

@@ -15,9 +15,11 @@ from jax import lax
 from ..core.interpret.dims import is_symbolic
 from ..errors import MXNetIndexError
 from .elementwise import divided
+from .internal import basic_index, basic_index_assign
+from .keys import Slice
 from .numbers import cast_like_c, fitted, is_number
 from .samples import Given, b, case, f, i
-from .table import constant, op, without
+from .table import op, without
 
 _FLAT = dict(smooth=False)
 # Up to this many candidates an element is picked by a masked sum: it vectorises, and so does its
@@ -393,7 +395,7 @@ _SLICE = [
 ]
 
 
-def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
+def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[Slice, ...]:
     n = len(begin) if isinstance(begin, Sequence) else 1
     step = (None,) * n if step is None or step == () else step
     parts = _none(begin, n), _none(end, n), _none(step, n)
@@ -401,7 +403,7 @@ def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
         raise ValueError(
             f"slice: begin and end have a number for each of the first axes (of {data.ndim}), got begin={begin}, end={end}, step={step}"
         )
-    return tuple(slice(*v) for v in zip(*parts, strict=True))
+    return tuple(Slice(*v) for v in zip(*parts, strict=True))
 
 
 @op(
@@ -415,12 +417,14 @@ def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
 )
 def slice_(data: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]."""
-    return data[_slices(data, begin, end, step)]
+    return basic_index(data, key=_slices(data, begin, end, step))
 
 
 def _part_shape(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
     # Of zeros without memory of their own: what NumPy's slices leave of the shape.
-    return {"rhs": slice_(np.broadcast_to(np.int8(0), shape), **attrs).shape}
+    whole = np.broadcast_to(np.int8(0), shape)
+    attrs.setdefault("step", None)
+    return {"rhs": whole[tuple([slice(*s) for s in _slices(whole, **attrs)])].shape}
 
 
 @op(
@@ -432,7 +436,7 @@ def _part_shape(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ..
 )
 def slice_assign(lhs: Any, rhs: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """``lhs`` with a slice replaced by ``rhs``."""
-    return lhs.at[_slices(lhs, begin, end, step)].set(rhs)
+    return basic_index_assign(lhs, rhs, key=_slices(lhs, begin, end, step))
 
 
 @op(
@@ -446,7 +450,8 @@ def slice_assign_scalar(
     data: Any, *, scalar: float = 0.0, begin: Any, end: Any, step: Any = None
 ) -> Any:
     """``data`` with a slice set to a number."""
-    return data.at[_slices(data, begin, end, step)].set(fitted(scalar, data.dtype))
+    value = jnp.asarray(fitted(scalar, data.dtype), data.dtype)
+    return basic_index_assign(data, value, key=_slices(data, begin, end, step))
 
 
 @op(
@@ -530,7 +535,6 @@ def unravel_index_nd(data: Any, *, shape: Any) -> Any:
     internal="_ravel_multi_index",
     **_FLAT,
 )
-@constant
 def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     """Flat indices of coordinates given as rows."""
     steps = np.append(np.cumprod(np.asarray(shape[1:][::-1], int))[::-1], 1).astype(data.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import settings
+from ..core import way_of
 from ..errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from .compare import (
     Tolerance,
@@ -194,8 +195,9 @@ def numeric_grad(
             executor.aux_dict[name][:] = value
         return executor.forward(is_train=use_forward_train)[0].asnumpy()
 
-    # The two points by one and the same program: what others round otherwise would be divided by eps as well.
-    with settings.scope("engine.cold", "compile"):
+    # The two points by one and the same code: what other code rounds otherwise would be divided by eps as well.
+    moved = sum(np.size(value) for value in location.values())
+    with settings.scope("engine.cold", way_of(total, 2 * moved)):
         return _differences(executor, location, total, eps, dtype)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ... import settings
 from ..calls.call import Call, Derivative
 from ..calls.segment import SCALAR, Step, Tree
 from ..calls.value import quick_put
@@ -33,8 +34,10 @@ UNFUSED = 0.25  # what a program of several calls saves of the work that program
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.
 strict = [False]
 
-# Compiles a step that is a segment by itself, with all its results, for everybody.
-Build = Callable[[Step], Program]
+_mode = settings.snapshot("engine.cold")
+
+# Compiles a step that is a segment by itself, with all its results, for everybody; and why NumPy has no rule, if so.
+Build = Callable[[Step, str], Program]
 
 
 class Part(NamedTuple):
@@ -157,7 +160,7 @@ class ByCall:
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
         lost = part.work - SINGLE  # what a program would save at most
-        if lost > 0 and not forked[0]:
+        if lost > 0 and not forked[0] and _mode() != "interpret":
             single = self._single(part, part.operands)
             pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
@@ -178,6 +181,15 @@ class ByCall:
             )
             return None
 
+    def _why(self, part: Part) -> str:
+        """Why NumPy does not compute a call, where it would be asked to."""
+        if not self.numpy or is_asked_for(part.call):
+            return ""
+        try:
+            return trace(part.call, part.operands, self._device).why
+        except NotHere as error:
+            return str(error)
+
     def _program(
         self, part: Part, args: list[Any], layouts: dict[int, tuple[int, ...]]
     ) -> Sequence[Any]:
@@ -192,7 +204,7 @@ class ByCall:
         single = self._single(part, operands)
         program = single.programs.get(_whole(single))
         if program is None:
-            program = self._build(single)
+            program = self._build(single, "" if part.bound is not None else self._why(part))
         program.used = store.now
         arrays = [self._given(a) for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
         numbers = [a for a, i in zip(args, part.gets, strict=True) if i >= SCALAR]

@@ -157,9 +157,10 @@ def _kept(
 def alone(device: Any) -> Build:
     """Compiles a step that is a segment by itself, with all its results."""
 
-    def compiled(step: Step) -> Program:
+    def compiled(step: Step, why: str) -> Program:
         whole = tuple(range(step.n_outs))
-        return _kept(step, (whole, ()), device, "an operator by itself")
+        reason = "an operator by itself"
+        return _kept(step, (whole, ()), device, f"{reason}: {why}" if why else reason)
 
     return compiled
 

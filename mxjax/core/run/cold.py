@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -64,6 +64,7 @@ _fusions = settings.snapshot("compiler.scope_fusions")
 used = [False]  # whether anything ran so: arrays may be NumPy's
 _recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 _held: weakref.WeakKeyDictionary[Step, Trial] = weakref.WeakKeyDictionary()
+_tallies: list[Tally] = []
 
 
 class Cold:
@@ -134,6 +135,8 @@ def by_call(
             known.spent = COMPILED
     if forked[0] or _mode() == "interpret":
         used[0] = True
+        for tally in _tallies:
+            tally.add(known.by_call, device)
         return known.by_call
     if known.spent < 0 or step.ends:  # NumPy would wait for a large program
         return None
@@ -156,6 +159,36 @@ def by_call(
     known.spent = spent
     known.runs += 1
     return known.by_call
+
+
+class Tally:
+    """What a run takes NumPy, and what its programs would cost (microseconds), over the segments of one run."""
+
+    def __init__(self) -> None:
+        self.takes = 0.0
+        self.programs = 0.0
+
+    def add(self, by_call: ByCall, device: Any) -> None:
+        """Count a segment that is run by NumPy."""
+        self.takes += by_call.price
+        size = price.Size(by_call.equations, by_call.long, 0.0)
+        self.programs += price.on(platform_of(device)).whole(size)
+
+
+def way_of(run: Callable[[], Any], times: int) -> str:
+    """The `engine.cold` by which a function runs so many times in the least time and by one and the same code.
+
+    It is run twice to find out: the second time no program of an operator that NumPy has no rule for is new.
+    """
+    with settings.scope("engine.cold", "interpret"):
+        run()
+        tally = Tally()
+        _tallies.append(tally)
+        try:
+            run()
+        finally:
+            _tallies.remove(tally)
+    return "interpret" if tally.takes * times < tally.programs else "compile"
 
 
 class Trial:
@@ -199,6 +232,8 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
         return False
     if not is_cold_here(any(s.call.effect or s.call.python for s in graph.steps), device):  # type: ignore[union-attr]
         return False
+    if _mode() == "interpret":
+        return True
     if graph.trial is None:
         graph.trial = _trial(graph, device)
     if graph.trial is False:

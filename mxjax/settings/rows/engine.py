@@ -165,10 +165,11 @@ OPTIONS: tuple[Option, ...] = (
         doc="Whether code runs before it is compiled.",
         effect="auto: a segment of calls runs call by call, computed by NumPy, until what that cost would have paid "
         "for compiling it quickly, and as that program until it has lost what the optimised one costs; which it is "
-        "depends on counts and sizes, never on clocks. compile: optimised programs alone. interpret: segments are "
-        "never compiled. mx.engine.stats()['interpreted'] counts segments run so. Results agree to rounding.",
+        "depends on counts and sizes, never on clocks. compile: optimised programs alone. interpret: nothing is "
+        "compiled that NumPy has a rule for, hybridized blocks and large products neither; mx.engine.explain() tells "
+        "of the others. mx.engine.stats()['interpreted'] counts segments run so. Results agree to rounding.",
         mechanism="each call is traced once for all shapes, and its primitives are NumPy's; operators that NumPy "
-        "lacks, hybridized blocks and large works are programs",
+        "lacks are programs; auto: hybridized blocks and large works, too",
     ),
     Option(
         "engine.compile_price",

@@ -587,6 +587,14 @@ LENGTHS = {
     "nd.reshape": (lambda k: mx.nd.ones((k, 6)).reshape((-3, 1)), lambda k: np.ones((k * 6, 1))),
     "broadcast_to": (lambda k: mx.np.broadcast_to(mx.np.ones((1, 5)), (k, 5)), lambda k: np.ones((k, 5))),
     "tile": (lambda k: mx.np.tile(mx.np.ones((3,)), k), lambda k: np.ones(3 * k)),
+    "grid": (
+        lambda k: mx.nd.GridGenerator(
+            mx.nd.array([[1, 0, 0, 0, 1, 0]]), transform_type="affine", target_shape=(k, k + 2)
+        ),
+        lambda k: np.stack(
+            np.meshgrid(np.linspace(-1, 1, k + 2), np.linspace(-1, 1, k)), dtype="float32"
+        )[None],
+    ),
     "one_hot": (lambda k: mx.npx.one_hot(mx.np.ones((3,)), k), lambda k: np.eye(k)[[1, 1, 1]]),
     "slice": (lambda k: mx.np.arange(64)[:k], lambda k: np.arange(64)[:k]),
     "dense": (lambda k: dense(k, k), lambda k: np.full((2, k), 3.0)),

@@ -206,6 +206,38 @@ def test_interpret_never_compiles_a_segment() -> None:
     assert found["compiled"] == 0 and found["interpreted"] == 3000
 
 
+def test_interpret_compiles_no_network_and_no_large_product() -> None:
+    net = nn.HybridSequential()
+    net.add(
+        mx.gluon.nn.Conv2D(4, 3, activation="relu"), mx.gluon.nn.Flatten(), mx.gluon.nn.Dense(3)
+    )
+    net.initialize()
+    net.hybridize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+    x, large = mx.np.array(data(2, 3, 8, 8)), mx.np.array(data(300, 300))
+
+    def work() -> None:
+        for _ in range(4):
+            with mx.autograd.record():
+                loss = (net(x) ** 2).sum()
+            loss.backward()
+            trainer.step(2)
+            loss.item()
+            for _ in range(10):
+                mx.np.dot(mx.np.sort(large), large).asnumpy()
+
+    with mx.config.scope({"engine.cold": "interpret", "engine.compile_price": 1e-6}):
+        found = counted(work)
+    assert found["compiled"] == 0 and found["interpreted"] >= 44
+
+
+def test_interpret_tells_what_numpy_has_no_rule_for() -> None:
+    with mx.config.scope({"engine.cold": "interpret"}):
+        found = counted(lambda: mx.np.linalg.eigvalsh(mx.np.array(data(17, 17))).asnumpy())
+    assert found["compiled"] == 1
+    assert any("NumPy does not know eigh" in e for e in mx.engine.explain())
+
+
 @pytest.mark.parametrize(
     "says", [{"MXNET_ENFORCE_DETERMINISM": 1}, {"MXNET_ENGINE_TYPE": "NaiveEngine"}]
 )
