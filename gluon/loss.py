@@ -553,6 +553,7 @@ class SDMLLoss(Loss):
     def forward(self, x1: Any, x2: Any) -> Any:
         batch = x1.shape[0]
         mine = np.eye(batch, device=x1.device)
+        mine = mine if isinstance(x1, np.ndarray) else mine.as_nd_ndarray()
         spread = self.smoothing_parameter / (batch - 1)
         labels = mine * (1 - self.smoothing_parameter) + (1 - mine) * spread
         apart = np.square(np.expand_dims(x1, 1) - np.expand_dims(x2, 0)).sum(axis=2)

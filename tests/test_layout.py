@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,6 +99,7 @@ CORE_MODULES = {
     "images",
     "jaxprs",
     "memory",
+    "primitives",
     "rng",
     "varying",
 }
@@ -262,6 +264,21 @@ def test_imports_go_one_way():
             if other != part and (level is None or level > own):
                 wrong.append(f"{where(path, line)}: {part} imports {module}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("wing", ["gluon", "memonger", "profiler"])
+def test_modules_of_a_wing_import_one_way(wing):
+    """Inside functions, too."""
+    inside = f"mxjax.{wing}"
+    needs = {}
+    for path in SOURCES:
+        module = name_of(path)
+        if module.startswith(inside):
+            needs[module] = {m for m, _, _ in facts(path).imports if m.startswith(inside)} - {
+                module
+            }
+    assert len(needs) > 20
+    TopologicalSorter(needs).prepare()  # which names a cycle
 
 
 def test_the_core_knows_no_wing():

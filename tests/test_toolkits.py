@@ -6,6 +6,8 @@ import pytest
 import mxjax as mx
 from mxjax import gluon, nd
 from mxjax.gluon import nn
+from mxjax.gluon.contrib.data.vision.transforms import bbox as boxes
+from mxjax.port.older_names import BY_NAME
 
 IMAGE = np.arange(72, dtype="float32").reshape(1, 2, 6, 6)
 
@@ -105,3 +107,41 @@ def test_a_shared_parameter_is_written_under_its_last_name(tmp_path):
     other = _Tied()
     other.load_parameters(str(tmp_path / "a"))
     np.testing.assert_array_equal(other.embed.weight.data(), net.embed.weight.data())
+
+
+@pytest.mark.parametrize("name", ["SDMLLoss", "ImageBboxResize", "ImageBboxCrop"])
+@pytest.mark.parametrize("kind", [nd, mx.np])
+def test_arrays_come_back_of_the_kind_that_was_given(kind, name):
+    if name == "SDMLLoss":
+        found = [
+            gluon.loss.SDMLLoss()(kind.array([[1.0, 2], [3, 4]]), kind.array([[2.0, 1], [0, 1]]))
+        ]
+        np.testing.assert_allclose(found[0].asnumpy(), [0.04114071, 2.49473476], rtol=1e-4)
+    else:
+        arguments = {"ImageBboxResize": (4, 6), "ImageBboxCrop": ((1, 1, 3, 3),)}[name]
+        found = getattr(boxes, name)(*arguments)(
+            kind.zeros((8, 8, 3), dtype="uint8"), kind.array([[1.0, 1, 4, 4, 0]])
+        )
+    assert {type(array) for array in found} == {type(kind.zeros(1))}
+
+
+def test_a_parameter_made_of_one_that_waits():
+    class Copy(gluon.Parameter):
+        def __init__(self, p):
+            self._deferred_init = p._deferred_init
+            super().__init__(p.name, shape=p._shape, allow_deferred_init=p._allow_deferred_init)
+
+    layer = nn.Dense(2)
+    layer.initialize()
+    made = Copy(layer.weight)
+    assert made._deferred_init == () and layer.weight._deferred_init
+    made._deferred_init = layer.weight._deferred_init
+    made.shape = (2, 3)
+    made._finish_deferred_init()
+    assert made.data().shape == (2, 3)
+
+
+def test_older_names_of_a_module_that_its_package_does_not_hold_yet(monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.delattr("PIL.Image")  # as while `from PIL import Image` runs for the first time
+    assert BY_NAME["PIL.Image", "ANTIALIAS"].give() == image.LANCZOS

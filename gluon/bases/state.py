@@ -31,6 +31,10 @@ class ParameterState:
         """Initializer, devices, the block's initializer and a value; nothing where no initialization waits."""
         return self._deferred or ()
 
+    @_deferred_init.setter
+    def _deferred_init(self, waiting: tuple[Any, ...]) -> None:
+        self._deferred = waiting or None
+
     @property
     def _ctx_list(self) -> list[Any] | None:
         """The devices."""

@@ -12,7 +12,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxprs_in_params
 
 from mxjax.core import compiler, images
-from mxjax.core.graph.jaxprs import INLINED, bound, differentiable, evaluate
+from mxjax.core.graph.jaxprs import bound, differentiable, evaluate
+from mxjax.core.graph.primitives import INLINED
 
 from ..model.primitives import tupled
 

@@ -13,9 +13,10 @@ from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
 from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform_of
+from mxjax.core.graph.primitives import ONCE
 from mxjax.ops.lowering.linear import materialize
 
-from ..model.primitives import ONCE, is_costly
+from ..model.primitives import is_costly
 from .barriers import branches, together
 from .named_results import name
 from .named_results import run as run_named

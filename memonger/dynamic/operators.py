@@ -12,6 +12,7 @@ from jax.extend.core import Literal
 
 from mxjax import core
 from mxjax.core import Aval, Call, Dynamic, Value
+from mxjax.core.graph.primitives import AGAIN, CUSTOM, INLINED
 
 from ..trials.measure import counts
 
@@ -23,11 +24,7 @@ _LAUNCH = 1e-6
 
 # Equations that only wrap another program, under the name of which parameter.
 _WRAPPERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-_WRAPPING = (
-    core.jaxprs.AGAIN
-    | core.jaxprs.INLINED
-    | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
-)
+_WRAPPING = AGAIN | INLINED | CUSTOM | {"custom_lin"}
 
 
 def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:

@@ -10,10 +10,11 @@ import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core import SCALARS, compiler
-from mxjax.core.graph.jaxprs import AGAIN, INLINED, cotangent, held, once, pullback
+from mxjax.core.graph.jaxprs import cotangent, held, once, pullback
+from mxjax.core.graph.primitives import AGAIN, FREE, INLINED, KEPT
 
 from ..trials.measure import counts
-from .primitives import SLOW, is_costly, nbytes, slow_bytes, tupled
+from .primitives import is_costly, nbytes, slow_bytes, tupled
 
 if TYPE_CHECKING:
     from mxjax.core import Call
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 # Operations a processor can do in the time it takes to move one byte: what has fewer per byte is paid
 # for by its bytes (the roofline of Williams et al. 2009). Only ratios between calls matter.
 INTENSITY = {"cpu": 8.0, "gpu": 24.0, "tpu": 120.0}
-
-# Calls of these primitives alone give their input in another shape: nothing is computed.
-_FREE = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient"})
-
 
 # Calls inside of which one looks.
 _OPENED = AGAIN | INLINED
@@ -98,7 +95,7 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         outs = jax.tree_util.tree_leaves(traced.out_info)
         primitives = frozenset(_primitives(traced.jaxpr.jaxpr))
         flops, moved = 0.0, 0
-        if not primitives <= _FREE:
+        if not primitives <= FREE:
             with compiler.counting():
                 flops = counts(traced.lower()).get("flops", 0.0)
             moved = sum(nbytes(s) for s in (*structs, *outs))
@@ -115,11 +112,11 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops, inner_cost = flops, cost
         else:
             # Fused into the loops that need it, which have read what it is made of: no bytes are moved for it.
-            inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
+            inner_flops = 0.0 if costly or found.primitives <= FREE else flops
             inner_cost = inner_flops
     slow = (
         slow_bytes(call.fn, structs)
-        if found.inner and not SLOW.keys().isdisjoint(primitives)
+        if found.inner and not KEPT.keys().isdisjoint(primitives)
         else 0
     )
     with (
@@ -221,7 +218,7 @@ def _passed(back: Any, wants: Sequence[bool], results: int) -> frozenset[tuple[i
     found = set()
     for k, operand in enumerate(i for i, w in enumerate(wants) if w):
         read, _, by = _slice(back, [k])
-        if len(read) == 1 and by <= _FREE and min(read) < results:
+        if len(read) == 1 and by <= FREE and min(read) < results:
             found.add((operand, min(read)))
     return frozenset(found)
 

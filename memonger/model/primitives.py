@@ -9,43 +9,7 @@ import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core.graph.jaxprs import differentiable, held, pullback
-
-# Not to be computed twice.
-ONCE = frozenset(
-    {
-        "random_bits",
-        "threefry2x32",
-        "rng_bit_generator",
-        "rng_uniform",
-        "pure_callback",
-        "io_callback",
-    }
-)
-# Costly to compute again.
-COSTLY = ONCE | frozenset(
-    {
-        "conv_general_dilated",
-        "convolution",
-        "dot_general",
-        "ragged_dot_general",
-        "concatenate",
-        "cholesky",
-        "eigh",
-        "svd",
-        "qr",
-        "lu",
-        "fft",
-        "sort",
-        "while",
-        "scan",
-    }
-)
-# XLA computes these once and keeps the result for all that need it, rather than within each loop that does:
-# the arrays it keeps (jax 0.10.2; of erfc also the exponential inside, which its derivative is).
-SLOW = dict.fromkeys(
-    "atan2 cbrt cos erf exp exp2 expm1 log log1p logistic pow sin tan tanh".split(),
-    1,
-) | {"erfc": 2}
+from mxjax.core.graph.primitives import COSTLY, KEPT
 
 
 def is_costly(primitive: str) -> bool:
@@ -78,7 +42,7 @@ def tupled(fn: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def slow_bytes(fn: Callable[..., Any], structs: Sequence[Any]) -> int:
-    """Bytes of the :data:`SLOW` results inside a function that its results and its derivative both come of.
+    """Bytes of the :data:`KEPT` results inside a function that its results and its derivative both come of.
 
     The function's own results are not counted, nor what lies before another such result.
     """
@@ -95,9 +59,9 @@ def slow_bytes(fn: Callable[..., Any], structs: Sequence[Any]) -> int:
     results = {id(v) for v in jaxpr.outvars[: len(outs)]}
     forward = _needed(jaxpr, results, frozenset())
     slow = {
-        id(v): v.aval.size * v.aval.dtype.itemsize * SLOW[e.primitive.name]
+        id(v): v.aval.size * v.aval.dtype.itemsize * KEPT[e.primitive.name]
         for e in jaxpr.eqns
-        if e.primitive.name in SLOW
+        if e.primitive.name in KEPT
         for v in e.outvars
         if id(v) in forward and id(v) not in results
     }

@@ -46,7 +46,7 @@ from .compile.compiler import platform_of
 from .compile.compiler_options import keep_barriers
 from .compile.in_flight import in_flight
 from .compile.program import compile_function, match_donations, needed, pack, unpack
-from .graph import jaxprs
+from .graph import jaxprs, primitives
 from .graph.cut import Cut, calls_python, is_traced
 from .graph.cut import Places as Places
 from .graph.cut import cut_of as cut_of
@@ -121,6 +121,7 @@ __all__ = [
     "is_recording",
     "is_traced",
     "jaxprs",
+    "primitives",
     "keep_barriers",
     "lay",
     "local",

@@ -150,7 +150,9 @@ __all__ = [
 
 
 from . import _internal, contrib, image, linalg, random, sparse  # noqa: E402  (they use the functions above)
+from ._steps import of_both as _of_both  # noqa: E402
 
+globals().update(_of_both(globals()))
 py_slice = builtins.slice  # Python's class, under MXNet's name
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..array.classes import NDArray, ndarray
@@ -9,13 +10,40 @@ from ..array.frontend import function
 from ..errors import no_name
 from ..ops.table import by_internal
 
+#: Operators that compute the stored elements of sparse arrays only, and what they are of dense ones.
+STORED = {
+    "_scatter_plus_scalar": "_plus_scalar",
+    "_scatter_minus_scalar": "_minus_scalar",
+    "_scatter_elemwise_div": "elemwise_div",
+}
+
+
+def _of_stored(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, of sparse arrays that of what they store, in their storage type."""
+
+    def of_stored(lhs: Any, *args: Any, **kwargs: Any) -> Any:
+        if lhs.stype == "default":
+            return plain(lhs, *args, **kwargs)
+        from . import sparse
+
+        if args and lhs.stype == "row_sparse":
+            args = (args[0].tostype("default").take(lhs.indices), *args[1:])
+        stored = plain(lhs.data, *args, **kwargs)
+        if lhs.stype == "csr":
+            return sparse.csr_matrix((stored, lhs.indices, lhs.indptr), shape=lhs.shape)
+        return sparse.row_sparse_array((stored, lhs.indices), shape=lhs.shape)
+
+    return of_stored
+
 
 def __getattr__(name: str) -> Any:
-    op = None if name.startswith("__") else by_internal(name)
+    op = None if name.startswith("__") else by_internal(STORED.get(name, name))
     if op is None:
         raise no_name(__name__, name)
     made = function(
         op, name, ndarray if name.startswith(("_npi_", "_npx_", "_np_")) else NDArray, __name__
     )
+    if name in STORED:
+        made = _of_stored(made)
     globals()[name] = made
     return made

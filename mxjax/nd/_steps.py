@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ..array.classes import NDArray
+from ..modes import generation
 from . import _internal
 
 _STATES = ("mean", "var")
@@ -126,3 +128,45 @@ def steps() -> dict[str, Callable[..., Any]]:
         for rule in ("lamb", "lans"):
             made[f"multi_{mp}{rule}_update"] = _many(f"multi_{mp}{rule}_update", wide, False)
     return made
+
+
+#: Steps that MXNet 1 takes otherwise, with their arrays in its order.
+_OTHERWISE = {
+    "adam_update": ("weight", "grad", "mean", "var"),
+    "rmsprop_update": ("weight", "grad", "n"),
+    "rmspropalex_update": ("weight", "grad", "n", "g", "delta"),
+}
+
+
+def of_both(made: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Those of these steps that MXNet 1 takes otherwise, as functions that look at the generation.
+
+    There the gradient is clipped with the weight decay in it, and the state ``n`` of ``rmspropalex_update`` is the mean
+    of squares and ``g`` that of gradients, which are the other way round in MXNet 2.
+    """
+    return {name: _of_both(made[name], arrays) for name, arrays in _OTHERWISE.items()}
+
+
+def _of_both(step: Callable[..., Any], arrays: tuple[str, ...]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        if generation() == 1:
+            given = {**dict(zip(arrays, args, strict=False)), **kwargs}
+            if len(args) <= len(arrays) and arrays[-1] in given:
+                args, kwargs = (), _clipped_with_decay(given)
+                if "delta" in given:
+                    kwargs["n"], kwargs["g"] = given["g"], given["n"]
+        return step(*args, **kwargs)
+
+    return either
+
+
+def _clipped_with_decay(given: dict[str, Any]) -> dict[str, Any]:
+    bound, wd = (
+        float(given.get(name, default)) for name, default in (("clip_gradient", -1), ("wd", 0))
+    )
+    if bound < 0 or not wd or given["grad"].stype != "default":
+        return dict(given)
+    grad = given["grad"].astype(given["weight"].dtype) * float(given.get("rescale_grad", 1))
+    grad = (grad + wd * given["weight"]).clip(-bound, bound)
+    return {**given, "grad": grad, "rescale_grad": 1.0, "wd": 0.0, "clip_gradient": -1.0}

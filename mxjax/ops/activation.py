@@ -505,10 +505,8 @@ def masked_log_softmax(
     onnx="softmax_activation",
 )
 def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
-    """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""
-    if mode == "channel":
-        return _softmax(data, 1)
-    return _softmax(data.reshape(data.shape[0], -1), -1).reshape(data.shape)
+    """softmax over the last axis (``instance``), or over axis 1 (``channel``)."""
+    return _softmax(data, 1 if mode == "channel" else -1)
 
 
 @op(nd="softmax_cross_entropy", samples=[case(f(3, 4), Given([0, 3, 1]))], amp="full")

@@ -116,8 +116,9 @@ class Files:
     written: Form | None = None
     #: By registry name the form in which a file's operator becomes this row.
     read: dict[str, Form] = field(default_factory=dict)
-    #: What MXNet calls its results, where they are not counted.
-    results: tuple[str, ...] = ()
+    #: What MXNet calls its results, where they are not counted; the attributes may decide. One that is called
+    #: ``output0`` has others behind it, which do not show.
+    results: tuple[str, ...] | Callable[[dict[str, Any]], tuple[str, ...]] = ()
     #: By array the initializer of a variable that MXNet makes for it, as text.
     initial: dict[str, str] = field(default_factory=dict)
     #: Attributes that have a default here and none in MXNet.

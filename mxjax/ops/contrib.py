@@ -138,6 +138,7 @@ _NMS = Given(
     numbers=("overlap_thresh", "valid_thresh"),
     loops=True,
     onnx="box_nms",
+    results=("output0",),
 )
 def box_nms(
     data: Any,
@@ -302,7 +303,10 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
 def bipartite_matching(
     data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1
 ) -> Any:
-    """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
+    """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column.
+
+    As in MXNet it ends after one pair more than ``topk``.
+    """
     n, m = data.shape[-2:]
     if not data.size:
         return jnp.full(data.shape[:-1], -1, data.dtype), jnp.zeros(
@@ -318,7 +322,7 @@ def bipartite_matching(
             r, c = at // m, at % m
             score = scores[r, c]
             good = score < threshold if is_ascend else score > threshold
-            free = (rows[r] < 0) & (columns[c] < 0) & good & ((topk <= 0) | (count < topk))
+            free = (rows[r] < 0) & (columns[c] < 0) & good & ((topk <= 0) | (count <= topk))
             rows = rows.at[r].set(jnp.where(free, c.astype(rows.dtype), rows[r]))
             columns = columns.at[c].set(jnp.where(free, r.astype(rows.dtype), columns[c]))
             return rows, columns, count + free

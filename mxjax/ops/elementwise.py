@@ -320,7 +320,7 @@ binary(
     nd=("broadcast_add", "broadcast_plus", "elemwise_add", "add"),
     commutes=True,
     nd_scalar="_plus_scalar",
-    elemwise_aliases=("_add", "_plus"),
+    elemwise_aliases=("_add", "_plus", "_grad_add"),
     onnx="added",
     from_onnx="Add",
 )

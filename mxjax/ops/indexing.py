@@ -19,7 +19,7 @@ from .internal import basic_index, basic_index_assign
 from .keys import Slice
 from .numbers import cast_like_c, fitted, is_number
 from .samples import Given, b, case, f, i
-from .table import op, without
+from .table import constant, op, without
 
 _FLAT = dict(smooth=False)
 # Up to this many candidates an element is picked by a masked sum: it vectorises, and so does its
@@ -535,6 +535,7 @@ def unravel_index_nd(data: Any, *, shape: Any) -> Any:
     internal="_ravel_multi_index",
     **_FLAT,
 )
+@constant
 def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     """Flat indices of coordinates given as rows."""
     steps = np.append(np.cumprod(np.asarray(shape[1:][::-1], int))[::-1], 1).astype(data.dtype)

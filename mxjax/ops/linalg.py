@@ -922,7 +922,7 @@ def inverse(A: Any) -> Any:  # noqa: N803
     return _inverse(A, "linalg.inverse")
 
 
-@_la("det", case(_SQUARE), amp="full", onnx="det")
+@_la("det", case(_SQUARE), amp="full", onnx="det", results=("output0",))
 def det(A: Any) -> Any:  # noqa: N803
     """Determinants."""
     out = _det(A)

@@ -141,11 +141,12 @@ def _softmax_output(
 
     def gradient(p: Any, x: Any, y: Any, head: Any, scale: Any, ignored: Any, alpha: Any) -> Any:
         if y.shape == x.shape:
-            grad, valid = p - y, x.shape[0]
+            grad = p - y  # which MXNet normalises in no way
+            return (grad * head if out_grad else grad) * scale
         else:
             y = y.reshape(p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1])
             hot = jax.nn.one_hot(y.astype("int32"), classes, axis=axis, dtype=p.dtype)
-            if hasattr(alpha, "dtype") or alpha:
+            if not multi_output and (hasattr(alpha, "dtype") or alpha):
                 hot = hot * (1 - alpha) + (1 - hot) * alpha / (classes - 1)
             grad, kept = p - hot, jnp.ones(y.shape, bool)
             if use_ignore:
@@ -315,6 +316,7 @@ def make_loss_layer(
 @op(
     nd="make_loss",
     display="make_loss",
+    results=("loss",),
     smooth=False,
     samples=[case(f(3, 4))],
     amp="full",
@@ -359,6 +361,7 @@ def _ctc_forward() -> Any:
     nd=("ctc_loss", "CTCLoss"),
     nd_contrib=("ctc_loss", "CTCLoss"),
     display="CTCLoss",
+    results=("output0",),
     samples=[
         case(f(6, 2, 5), Given([[1, 2, 0], [3, 1, 4]])),
         case(
@@ -389,6 +392,8 @@ def ctc_loss(
             f"The data array must be 3-D (steps, samples, classes) and the labels 2-D (samples, length): got {list(data.shape)} "
             f"and {list(label.shape)}"
         )
+    if use_label_lengths and not use_data_lengths and label_lengths is None:
+        label_lengths = data_lengths  # the third array, where only those of labels are used
     t, _, classes = data.shape
     # A class ruled out by -inf would make the gradient NaN; half of the largest leaves room for the softmax.
     x = jnp.maximum(jnp.swapaxes(data, 0, 1), jnp.finfo(data.dtype).min / 2)

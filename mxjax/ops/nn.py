@@ -703,7 +703,7 @@ def layer_norm(
     out = out * _shaped(gamma, data.ndim, axis) + _shaped(beta, data.ndim, axis)
     out = out.astype(data.dtype)
     if output_mean_var:
-        return out, mean.squeeze(axis).astype(data.dtype), std.squeeze(axis).astype(data.dtype)
+        return out, mean.astype(data.dtype), std.astype(data.dtype)
     return out
 
 

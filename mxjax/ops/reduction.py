@@ -164,7 +164,7 @@ def legacy_reduction(name: str, fn: Callable[..., Any], *, names: Any = None, **
         data: Any, *, axis: Any = None, keepdims: bool = False, exclude: bool = False
     ) -> Any:
         axis = None if axis == () else axis
-        if exclude:
+        if exclude and axis is not None:  # without axes there is nothing to leave out
             kept = axes_of(axis, data.ndim)
             axis = tuple(a for a in range(data.ndim) if a not in kept)
         out = fn(data, axis, bool(keepdims)).astype(data.dtype)

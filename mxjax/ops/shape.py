@@ -817,6 +817,7 @@ def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     outputs=lambda attrs, n: attrs["num_outputs"],
     methods={"nd": "split"},
     onnx="split",
+    results=("output0",),
 )
 def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: bool = False) -> Any:
     """Equal parts along an axis; ``squeeze_axis`` drops it where its length has become 1."""

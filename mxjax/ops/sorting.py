@@ -102,6 +102,7 @@ def argsort(
     samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)],
     methods="nd",
     onnx="sort",
+    results=("output0",),
 )
 def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
     """Sorted along an axis (flat with None)."""
@@ -200,6 +201,7 @@ _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "bo
     methods="nd np",
     dtype="attribute",
     onnx="topk",
+    results=lambda attrs: ("output0",) if attrs.get("ret_typ") == "value" else (),
 )
 def topk(
     data: Any,

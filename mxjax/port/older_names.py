@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import collections.abc
 import functools
+import importlib
 import math
 import time
 from collections.abc import Callable
@@ -205,7 +206,7 @@ TABLE: tuple[Older, ...] = (
         "ANTIALIAS",
         "10.0",
         "PIL.Image.LANCZOS",
-        lambda: __import__("PIL.Image").Image.LANCZOS,
+        lambda: importlib.import_module("PIL.Image").LANCZOS,  # which its package may not hold yet
     ),
     Older("scipy", "inf", "1.12", "numpy.inf"),
     Older("sklearn.datasets", "load_boston", "1.2", "sklearn.datasets.fetch_california_housing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import no_name
+from ..nd._internal import STORED
 from ..ops.table import by_internal
 from .compose import function
 from .symbol import Symbol, _Symbol
@@ -14,7 +15,7 @@ NP = ("_npi_", "_npx_", "_np_")
 
 
 def __getattr__(name: str) -> Any:
-    op = None if name.startswith("__") else by_internal(name)
+    op = None if name.startswith("__") else by_internal(STORED.get(name, name))
     if op is None:
         raise no_name(__name__, name)
     made = function(op, name, _Symbol if name.startswith(NP) else Symbol, __name__)

@@ -149,6 +149,10 @@ def compose(
         else (_missing(op, title, n, attrs, params), 0)
         for n in names
     ]
+    for parameter, (given, _) in zip(names, inputs, strict=True):
+        init = op.files.initial.get(parameter)  # which no initializer of the user's should choose
+        if init is not None and given.is_variable:  # a user's variable learns it, too
+            given.attrs.setdefault("__init__", init)
     node = Node(title, op, params, attrs, inputs, names, constants, is_np=cls._is_np)
     if op.variadic and "num_args" in op.attr_params:
         node.params.setdefault("num_args", len(inputs))
@@ -160,12 +164,9 @@ def _missing(
 ) -> Node:
     # As in MXNet it keeps what was said of the operator.
     users = {k: v for k, v in attrs.items() if k.startswith("__")}
-    made = variable(
+    return variable(
         f"{title}_{name}", {**{k: attributes.text(v) for k, v in params.items()}, **users}
     )
-    if name in op.files.initial:  # which no initializer of the user's should choose
-        made.attrs.setdefault("__init__", op.files.initial[name])
-    return made
 
 
 def _sorted(

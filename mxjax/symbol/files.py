@@ -99,7 +99,7 @@ def _params(node: Node) -> dict[str, str]:
             if key in other.attr_params and other.attr_defaults.get(key, default) != default:
                 params.setdefault(key, default)
     found = {k: attributes.text(v) for k, v in params.items()}
-    if op.variadic and not any(k.startswith("num_") for k in op.attr_params if k != "num_args"):
+    if node.counts_arrays:
         found.setdefault("num_args", str(len(node.inputs)))
     made = not (op.array_params or op.keyed or node.operator.startswith("_npi"))
     if made and "dtype" in op.attr_params:

@@ -106,8 +106,9 @@ class Node:
         if self.is_variable:
             return [self.name]
         n = self.count()
-        own = self.results if self.op is None else self.op.files.results
-        if n == 1 and not self.results:
+        named = () if self.op is None else self.op.files.results
+        own = self.results or (named(self.params) if callable(named) else named)
+        if n == 1 and not own:
             return [f"{self.name}_output"]
         return [f"{self.name}_{own[k] if k < len(own) else f'output{k}'}" for k in range(n)]
 
@@ -117,6 +118,14 @@ class Node:
         if self.op is None:
             return self.registry or "null"
         return self.op.names.internal or self.op.display
+
+    @property
+    def counts_arrays(self) -> bool:
+        """Whether its attribute ``num_args`` says how many arrays it takes."""
+        op = self.op
+        return bool(op and op.variadic) and not any(
+            k.startswith("num_") for k in op.attr_params if k != "num_args"
+        )
 
     def aux(self) -> tuple[int, ...]:
         """Which of its inputs it updates: auxiliary states."""

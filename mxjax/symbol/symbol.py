@@ -476,7 +476,11 @@ class _Symbol(Symbol):
 
 
 def _attrs(node: Node) -> dict[str, str]:
-    params = {k: attributes.text(v) for k, v in node.params.items() if k != "num_args"}
+    params = {k: attributes.text(v) for k, v in node.params.items()}
+    if node.op is None:  # a loop's, whose arrays are counted in the file alone
+        params.pop("num_args", None)
+    elif node.counts_arrays:
+        params.setdefault("num_args", str(len(node.inputs)))
     return {**params, **attributes.shown(node.attrs)}
 
 

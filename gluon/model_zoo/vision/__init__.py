@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import by_name, transformers
+from .. import names, transformers
 from . import densenet, inception, mobilenet, resnet, squeezenet, vgg
 from .alexnet import AlexNet, alexnet
 from .densenet import DenseNet, densenet121, densenet161, densenet169, densenet201
@@ -112,4 +112,4 @@ def get_model(name: str, **kwargs: Any) -> Any:
     Raises:
       ValueError: there is no such network.
     """
-    return by_name.constructor(name, _MODELS)(**kwargs)
+    return names.constructor(name, _MODELS)(**kwargs)

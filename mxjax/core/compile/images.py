@@ -16,17 +16,10 @@ import jax
 import jax.numpy as jnp
 
 from ..calls.call import Call, Derivative
-from ..graph.jaxprs import AGAIN, INLINED, bodies, bound, evaluate
+from ..graph.jaxprs import bodies, bound, evaluate
+from ..graph.primitives import AGAIN, INLINED, POINTWISE, REDUCING
 from . import compiler
 
-# Primitives that treat each element by itself.
-POINTWISE = frozenset(
-    "abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos "
-    "cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p "
-    "logistic lt max min mul name ne neg nextafter not or pow reduce_precision rem round rsqrt select_n sign sin sinh "
-    "sqrt square stop_gradient sub tan tanh xor".split()
-)
-REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
 # Operators that turn images and turn them back.
 TURNING = frozenset({"Convolution", "Deconvolution", "Pooling"})
 _LEAST = 4  # dimensions: with fewer, other changes of order look the same

@@ -20,14 +20,14 @@ import jax
 import numpy as np
 from jax import lax
 
-from ..graph.jaxprs import INLINED, bodies, bound, named
+from ..graph.jaxprs import bodies, bound, named
+from ..graph.primitives import INLINED, KEYS
 
 #: A call that draws more numbers draws them where they are used; and so many are drawn at once in all.
 LARGE, MOST = 1 << 16, 1 << 19
 LEAST = 3  # so many draws are worth it
 _PADDED = 1 << 12  # calls that draw fewer share a block with those that draw up to twice as many
 _TINY = 64  # numbers of which a key is made
-_KEYS = frozenset({"random_fold_in", "random_split"})
 _CALLS = {
     **dict.fromkeys(INLINED, "jaxpr"),
     "custom_jvp_call": "call_jaxpr",
@@ -48,7 +48,7 @@ class _Early:
         self.row: tuple[Any, int] | None = None  # the array that it is a row of
         #: How many keys are made of each other on the way.
         self.level: int = max((a.level for a in args), default=0) + (
-            eqn is not None and eqn.primitive.name in _KEYS
+            eqn is not None and eqn.primitive.name in KEYS
         )
 
 
@@ -247,7 +247,7 @@ def _alike(keys: Sequence[_Early]) -> list[list[_Early]]:
         seen.add(x)
         for a in x.args:
             collect(a)
-        if x.eqn is not None and x.eqn.primitive.name in _KEYS and not x.eqn.invars[0].aval.shape:
+        if x.eqn is not None and x.eqn.primitive.name in KEYS and not x.eqn.invars[0].aval.shape:
             kind = x.level, _form(x)
             found.setdefault(kind, {})[x] = None
 

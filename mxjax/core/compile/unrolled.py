@@ -21,14 +21,12 @@ import numpy as np
 from jax import lax
 
 from ..graph.jaxprs import bodies, bound, named
+from ..graph.primitives import PRODUCTS, VIEWS
 
 TURNS, SAVED = 4, 120  # from so many turns on, and so many equations that are compiled no more
 _COPIED = 16 << 10  # bytes copied in a run for each equation saved
 _INPUTS = 4 << 10  # bytes of a program's inputs that may be stacked in all
 _LONGEST = 1000  # equations of a turn
-#: What only looks at arrays; such of the inputs come first.
-_VIEWS = frozenset({"slice", "squeeze", "reshape", "split", "expand_dims", "unstack"})
-_PRODUCTS = frozenset({"dot_general", "conv_general_dilated"})
 
 _Place = tuple[int, int]  # an equation of the body, and which of its results
 
@@ -77,7 +75,7 @@ def _views_first(jaxpr: Any) -> list[Any]:
     early = {*jaxpr.invars, *jaxpr.constvars}
     first, rest = [], []
     for e in jaxpr.eqns:
-        if e.primitive.name in _VIEWS and all(hasattr(v, "val") or v in early for v in e.invars):
+        if e.primitive.name in VIEWS and all(hasattr(v, "val") or v in early for v in e.invars):
             early.update(e.outvars)
             first.append(e)
         else:
@@ -140,7 +138,7 @@ def _loops(jaxpr: Any, eqns: Sequence[Any]) -> list[Loop]:
 
 
 def _multiplies(e: Any) -> bool:
-    return e.primitive.name in _PRODUCTS or any(
+    return e.primitive.name in PRODUCTS or any(
         any(map(_multiplies, b.eqns)) for b in bodies(e.params)
     )
 
@@ -272,7 +270,7 @@ def _run(closed: Any, eqns: Sequence[Any], loops: Sequence[Loop], args: Sequence
     at = 0
     for loop in (*loops, None):
         for e in eqns[at : len(eqns) if loop is None else loop.start]:
-            rows = _row_of(e, [env[v] for v in e.invars]) if e.primitive.name in _VIEWS else None
+            rows = _row_of(e, [env[v] for v in e.invars]) if e.primitive.name in VIEWS else None
             if rows is None:
                 with named(e):
                     rows = bound(e, list(map(value, e.invars)), e.params)

@@ -14,11 +14,7 @@ from jax.lax import convert_element_type_p
 
 from ..._jax_private import find
 from ..interpret.dims import are_same, symbolic_in
-
-# What `jax.checkpoint` is called in a jaxpr, by version of JAX.
-AGAIN = frozenset({"checkpoint", "remat", "remat2"})
-# Calls in a jaxpr that are nothing but their bodies.
-INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
+from .primitives import AGAIN
 
 
 def bodies(params: Any) -> Iterator[Any]:

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..graph.primitives import ROUNDED
 from . import dims
 from .numpy_arrays import order_alone
 from .numpy_control import ALL, CONTROL, body_of
 from .numpy_linalg import LINALG, linear_solve
 from .numpy_primitives import TABLE
 from .numpy_rules import NotHere, Op, Rule, dtype_out, spread
-from .numpy_shared import ROUNDED, exactly, product_and_sum
+from .numpy_shared import exactly, product_and_sum
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096

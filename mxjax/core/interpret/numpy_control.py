@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ..compile.compiler import wide_types
-from ..graph.jaxprs import AGAIN, INLINED
+from ..graph.primitives import AGAIN, INLINED
 from .numpy_rules import NotHere, Op
 
 #: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.

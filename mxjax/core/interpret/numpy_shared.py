@@ -161,10 +161,3 @@ def _fused(a: Any, b: Any, c: Any) -> Any:
     away = (lost > 0) == (total > 0)
     odd = np.where(even, np.where(away, bits + 1, bits - 1), bits)
     return odd.view(np.float64).astype(np.float32)
-
-
-#: Functions whose last bits differ between NumPy and XLA.
-ROUNDED = frozenset(
-    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p logistic pow rsqrt sin sinh tan "
-    "tanh".split()
-)

@@ -22,6 +22,7 @@ from ..calls.value import place
 from ..compile import compiler
 from ..compile.compiler import wide_types
 from ..compile.program import run_steps
+from ..graph.primitives import EXACT, ROUNDED_TOGETHER
 from ..hooks import operator_wrappers, trace_watchers
 from ..interpret.numpy_code import Code
 from ..interpret.numpy_control import body_of
@@ -78,14 +79,11 @@ def _convert(eqn: Any) -> Op:
 
 
 #: What NumPy computes to the last bit, as every device does.
-EXACT: dict[str, Rule] = {
-    name: TABLE[name]
-    for name in (
-        "abs add and broadcast_in_dim ceil clamp concatenate copy copy_p dynamic_slice eq floor ge gt integer_pow iota "
-        "le lt max min mul ne neg not or reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reshape "
-        "select_n sign slice square squeeze stack sub transpose xor"
-    ).split()
-} | {"convert_element_type": _convert, "div": _divided(TABLE["div"]), "rem": _divided(TABLE["rem"])}
+_RULES: dict[str, Rule] = {name: TABLE[name] for name in EXACT} | {
+    "convert_element_type": _convert,
+    "div": _divided(TABLE["div"]),
+    "rem": _divided(TABLE["rem"]),
+}
 
 
 def _fits(a: Any) -> bool:
@@ -96,10 +94,6 @@ def _fits(a: Any) -> bool:
     return size <= SMALL if dtype.kind in "iub" else size == 1 and dtype in (np.float32, np.float64)
 
 
-#: What XLA may round otherwise in floats: a product and a sum at once, a quotient as a product.
-_ROUNDING = frozenset({"add", "sub", "mul", "div", "rem", "square", "integer_pow"})
-
-
 def _known(jaxpr: Any) -> bool:
     """Whether NumPy computes this to the last bit."""
     for eqn in jaxpr.eqns:
@@ -107,7 +101,9 @@ def _known(jaxpr: Any) -> bool:
         if body is not None:
             if not _known(getattr(body, "jaxpr", body)):
                 return False
-        elif name not in EXACT or (name in _ROUNDING and eqn.outvars[0].aval.dtype.kind == "f"):
+        elif name not in EXACT or (
+            name in ROUNDED_TOGETHER and eqn.outvars[0].aval.dtype.kind == "f"
+        ):
             return False
         if not all(_fits(v.aval) for v in (*eqn.invars, *eqn.outvars)):
             return False
@@ -170,7 +166,7 @@ def plan(step: Step, device: Any) -> HostPlan | None:
     if not _known(jaxpr.jaxpr):
         return None
     try:
-        return HostPlan(Code(jaxpr, rules=EXACT), outs, step.fmt)
+        return HostPlan(Code(jaxpr, rules=_RULES), outs, step.fmt)
     except NotHere:
         return None
 

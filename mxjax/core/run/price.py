@@ -27,30 +27,9 @@ import jax
 
 from ... import settings
 from ..graph.jaxprs import bodies
+from ..graph.primitives import CONVOLUTIONS, LIBRARY, LONG, LOOPS, PARTS, PLACED, WEIGHTS
 
 ROUNDS = 5  # that a loop is taken for whose length is not known
-# Numbers that take as long as so many: a quick program calls a function for each, or compares many times.
-_WEIGHTS = {
-    "exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
-    "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
-}  # fmt: skip
-#: These read of their operand no more than they give.
-_PARTS = frozenset({"dynamic_slice", "gather", "slice", "squeeze"})
-#: These are written in their operand's place, so that the update counts alone: which operand that is.
-_PLACED = {
-    "dynamic_update_slice": 1, "scatter": 2, "scatter-add": 2, "scatter-max": 2, "scatter-min": 2, "scatter-mul": 2,
-}  # fmt: skip
-#: Libraries compute these, whatever the program is compiled with.
-_LIBRARY = frozenset({"dot_general", "conv_general_dilated", "custom_call", "fft"})
-_DRAWS = frozenset({"random_bits", "threefry2x32"})
-_CONVOLUTIONS = (
-    "conv_general_dilated",
-    "convolution",
-    "convolution_input_gradient",
-    "convolution_weight_gradient",
-)
-#: One equation, and longer code: how much longer.
-_LONG = {**dict.fromkeys(_DRAWS, 2), **dict.fromkeys(_CONVOLUTIONS, 4), "scan": 4, "while": 4}
 
 
 class Prices(NamedTuple):
@@ -152,25 +131,25 @@ def size_of(jaxpr: Any) -> Size:
         for e in body.eqns:
             name = e.primitive.name
             inner = list(bodies(e.params))
-            long += _LONG.get(name, 0)
-            if name in _CONVOLUTIONS:
+            long += LONG.get(name, 0)
+            if name in CONVOLUTIONS:
                 convolutions.add(_shapes(e))
             if inner:
-                rounds = e.params.get("length", ROUNDS) if name in ("scan", "while") else 1
+                rounds = e.params.get("length", ROUNDS) if name in LOOPS else 1
                 todo += [(b, times * (rounds if isinstance(rounds, int) else 1)) for b in inner]
                 continue
             equations += 1
-            if name in _LIBRARY:
+            if name in LIBRARY:
                 if name == "dot_general":
                     products.add(_shapes(e))
                     multiplied += times
                 continue
-            if name in _PLACED:
-                seen = [e.invars[_PLACED[name]]]
+            if name in PLACED:
+                seen = [e.invars[PLACED[name]]]
             else:
-                seen = [*e.outvars] if name in _PARTS else [*e.outvars, *e.invars[:1]]
+                seen = [*e.outvars] if name in PARTS else [*e.outvars, *e.invars[:1]]
             most = max([_numbers(v) for v in seen], default=0.0)
-            numbers += times * most * (20 if name in _DRAWS else _WEIGHTS.get(name, 1))
+            numbers += times * most * WEIGHTS.get(name, 1)
     return Size(equations, long, numbers, len(products), len(convolutions), multiplied)
 
 

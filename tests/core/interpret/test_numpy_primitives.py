@@ -13,10 +13,10 @@ import pytest
 from jax import lax
 
 from mxjax.core.compile import cpu_code
+from mxjax.core.graph.primitives import ROUNDED
 from mxjax.core.interpret.numpy_code import Code
 from mxjax.core.interpret.numpy_primitives import TABLE
 from mxjax.core.interpret.numpy_rules import NotHere
-from mxjax.core.interpret.numpy_shared import ROUNDED
 
 BF = np.dtype(ml_dtypes.bfloat16)
 NAN, INF = np.nan, np.inf

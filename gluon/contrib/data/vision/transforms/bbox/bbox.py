@@ -24,8 +24,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _like(boxes: Any, bbox: Any) -> Any:
-    return np.array(boxes, dtype=bbox.dtype, device=bbox.device)
+def _like(values: Any, given: Any, dtype: Any = None) -> Any:
+    """An array of the kind (`mx.np`, `mx.nd`), the dtype and the device of one that is given."""
+    made = np.array(values, dtype=dtype or given.dtype, device=given.device)
+    return made if isinstance(given, np.ndarray) else made.as_nd_ndarray()
 
 
 def _check_image(block: Block, img: Any) -> None:
@@ -136,7 +138,7 @@ class ImageBboxRandomExpand(Block):
         y_ratio = x_ratio if self._keep_ratio else random.uniform(1, self._max_ratio)
         height, width = int(h * y_ratio), int(w * x_ratio)
         top, left = random.randint(0, height - h), random.randint(0, width - w)
-        fill = np.array(self._fill, dtype=img.dtype, device=img.device)
+        fill = _like(self._fill, img)
         if fill.ndim and fill.size != c:
             raise errors.MXNetValueError(f"Channel and fill size mismatch, {c} vs {fill.size}")
         canvas = np.broadcast_to(fill, (height, width, c)).copy()
@@ -157,6 +159,4 @@ class ImageBboxResize(Block):
         _check_image(self, img)
         interp = random.randint(0, 5) if self._interp == -1 else self._interp
         boxes = bbox_resize(bbox.asnumpy(), (img.shape[-2], img.shape[-3]), self._size)
-        return npx.image.resize(img, self._size, False, interp), np.array(
-            boxes, dtype="float32", device=bbox.device
-        )
+        return npx.image.resize(img, self._size, False, interp), _like(boxes, bbox, "float32")

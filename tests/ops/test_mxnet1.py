@@ -1,0 +1,150 @@
+"""Operators whose rules are easily missed, against what MXNet 1.9.1 gave."""
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+
+SOFTMAX_DATA = onp.random.RandomState(3).randn(4, 3).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def generation():
+    with mx.config.scope(compat_version="1.9"):
+        yield
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "nansum", "nanprod", "max", "min"])
+@pytest.mark.parametrize("axis", [{}, {"axis": ()}, {"axis": None}])
+def test_without_axes_exclude_leaves_nothing_out(name, axis):
+    x = onp.arange(1, 7, dtype="float32").reshape(2, 3)
+    got = getattr(mx.nd, name)(mx.nd.array(x), exclude=True, **axis)
+    onp.testing.assert_allclose(got.asnumpy(), [getattr(onp, name)(x)], rtol=1e-6)
+
+
+def test_softmax_activation_of_an_instance_is_along_the_last_axis():
+    x = onp.random.RandomState(0).randn(2, 3, 4).astype("float32")
+    e = onp.exp(x - x.max(-1, keepdims=True))
+    got = mx.nd.SoftmaxActivation(mx.nd.array(x)).asnumpy()
+    onp.testing.assert_allclose(got, e / e.sum(-1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("region", "pooled_size", "want"),
+    [([0, 1, 1, 5, 5], (1, 1), [15]), ([0, 0, 0, 1, 1], (2, 1), [1, 5])],
+)
+def test_corners_of_regions_are_rounded_as_in_c(region, pooled_size, want):
+    x = mx.nd.arange(16).reshape((1, 1, 4, 4))
+    got = mx.nd.ROIPooling(x, mx.nd.array([region]), pooled_size=pooled_size, spatial_scale=0.5)
+    assert got.asnumpy().ravel().tolist() == want
+
+
+@pytest.mark.parametrize(
+    ("topk", "rows", "columns"), [(1, [1, 0, -1], [1, 0, -1]), (2, [1, 0, 2], [1, 0, 2])]
+)
+def test_matching_ends_after_one_pair_more_than_topk(topk, rows, columns):
+    scores = mx.nd.array([[0.5, 0.9, 0.2], [0.8, 0.7, 0.4], [0.3, 0.1, 0.6]])
+    got = mx.nd.contrib.bipartite_matching(scores, threshold=0.1, topk=topk)
+    assert [g.asnumpy().tolist() for g in got] == [rows, columns]
+
+
+def test_lengths_of_labels_alone_are_the_third_array():
+    data = mx.nd.array(onp.arange(12).reshape(3, 1, 4) % 5 / 2.0)
+    got = mx.nd.ctc_loss(data, mx.nd.array([[1, 2, 3]]), mx.nd.array([1]), use_label_lengths=True)
+    onp.testing.assert_allclose(got.asnumpy(), [2.562642], rtol=1e-6)
+
+
+@pytest.mark.parametrize("normalization", ["null", "batch", "valid"])
+def test_gradient_of_softmax_output_for_probabilities_is_not_normalised(normalization):
+    x, label = mx.nd.array(SOFTMAX_DATA), onp.full((4, 3), 1 / 3, "float32")
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.SoftmaxOutput(
+            x, mx.nd.array(label), normalization=normalization, grad_scale=2.0, use_ignore=True
+        )
+    y.backward()
+    onp.testing.assert_allclose(x.grad.asnumpy(), 2 * (y.asnumpy() - label), rtol=1e-6)
+
+
+def test_labels_of_many_outputs_are_not_smoothed():
+    x, label = mx.nd.array(SOFTMAX_DATA.reshape(2, 3, 2)), [[0, 1], [2, 0]]
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.SoftmaxOutput(x, mx.nd.array(label), multi_output=True, smooth_alpha=0.1)
+    y.backward()
+    hot = onp.eye(3)[onp.array(label)].transpose(0, 2, 1)
+    onp.testing.assert_allclose(x.grad.asnumpy(), (y.asnumpy() - hot) / 2, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(-1, (2, 3, 1)), (1, (2, 1, 4))])
+def test_statistics_of_a_normalised_layer_keep_its_axis(axis, shape):
+    x = mx.nd.arange(24).reshape((2, 3, 4))
+    ones = mx.nd.ones(x.shape[axis])
+    _, mean, _ = mx.nd.LayerNorm(x, ones, ones, axis=axis, output_mean_var=True)
+    want = onp.arange(24).reshape(2, 3, 4).mean(axis, keepdims=True)
+    assert mean.shape == shape
+    onp.testing.assert_allclose(mean.asnumpy(), want, rtol=1e-6)
+
+
+def test_places_have_no_gradient():
+    x = mx.nd.array([[0.0, 1], [1, 1]])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.ravel_multi_index(x, shape=(3, 2))
+    y.backward()
+    assert y.asnumpy().tolist() == [1, 3]
+    assert x.grad.asnumpy().tolist() == [[0, 0], [0, 0]]
+
+
+STEPS = {  # the new weight and the states, of 1.9.1 and of 2.0.0b1
+    "adam_update": (
+        [[0.90895492, -2.0890441, 0.40895492], [0.91, 0.89, 0.91], [0.99901003] * 3],
+        [[0.90695763, -2.0855341, 0.40795583], [0.93, 0.855, 0.92], [0.99909, 0.9992025, 0.99904]],
+    ),
+    "rmsprop_update": (
+        [[0.98974293, -1.98974288, 0.4897429], [0.9505] * 3],
+        [[0.9692933, -1.9540751, 0.47950199], [0.9545, 0.960125, 0.952]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("version", ["1.9", "2.0"])
+def test_mxnet_1_clips_the_decay_with_the_gradient(name, version):
+    want = STEPS[name][version == "2.0"]
+    weight, grad = mx.nd.array([1.0, -2, 0.5]), mx.nd.array([0.3, -0.1, 0.4])
+    states = [mx.nd.ones(3) for _ in want[1:]]
+    with mx.config.scope(compat_version=version):
+        new = getattr(mx.nd, name)(
+            weight, grad, *states, lr=0.1, wd=0.2, rescale_grad=0.5, clip_gradient=0.1
+        )
+    for got, numbers in zip([new, *states], want, strict=True):
+        onp.testing.assert_allclose(got.asnumpy(), numbers, rtol=2e-6)
+
+
+def test_rmspropalex_keeps_squares_in_its_first_state():
+    weight, grad = mx.nd.array([1.0, -2, 0.5]), mx.nd.array([0.3, -0.1, 0.4])
+    n, g, delta = mx.nd.ones(3), mx.nd.zeros(3), mx.nd.zeros(3)
+    new = mx.nd.rmspropalex_update(
+        weight, grad, n, g, delta, lr=0.1, wd=0.2, rescale_grad=0.5, clip_gradient=0.1,
+        gamma1=0.9, gamma2=0.8,
+    )  # fmt: skip
+    step = onp.array([-1, 1, -1]) * 0.01053566
+    onp.testing.assert_allclose(new.asnumpy(), [0.98946434, -1.98946428, 0.48946434], rtol=1e-6)
+    onp.testing.assert_allclose(n.asnumpy(), [0.901] * 3, rtol=1e-6)
+    onp.testing.assert_allclose(g.asnumpy(), [0.01, -0.01, 0.01], rtol=1e-6)
+    onp.testing.assert_allclose(delta.asnumpy(), step, rtol=1e-5)
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse", "default"])
+def test_operators_of_stored_elements(stype):
+    x = onp.array([[0, 0, 0], [4, 0, 1]], "float32")
+    given = mx.nd.array(x).tostype(stype)
+    stored = {"csr": x != 0, "row_sparse": onp.array([[False], [True]]), "default": True}[stype]
+    added = mx.nd._internal._scatter_plus_scalar(given, scalar=1.5)
+    assert added.stype == stype
+    assert added.asnumpy().tolist() == onp.where(stored, x + 1.5, 0).tolist()
+    if stype != "csr":
+        divided = mx.nd._internal._scatter_elemwise_div(given, mx.nd.full((2, 3), 2))
+        assert divided.stype == stype
+        assert divided.asnumpy().tolist() == (x / 2).tolist()
