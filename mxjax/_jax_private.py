@@ -90,6 +90,16 @@ NAMES = {
 }
 
 
+#: What is replaced in JAX for the whole process, with what it is for. `jax.grad` and its like ask the function's result
+#: for its shape, and begin with a one of its kind; JAX has no protocol for results that are trees of one number, so
+#: these functions answer for our arrays first, and are JAX's own for all else (`array/transformations.py`).
+REPLACED = {
+    "jax._src.api:_check_scalar": _JAX_GRAD,
+    "jax._src.lax.lax:_one": _JAX_GRAD,
+    "jax._src.lax.lax:_one_vjp": _JAX_GRAD,
+}
+
+
 @functools.cache
 def find(name: str) -> Any:
     """What one of `NAMES` stands for in this JAX; None where it has no such name."""

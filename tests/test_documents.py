@@ -141,3 +141,33 @@ def test_the_setting_of_contributing_works(variable):
     assert registry.get("data.prefetch") == int(variable or 2)
     with registry.scope(enable_data_pre_proc=False):
         assert registry.get("data.prefetch") == 0
+
+
+def within(steps: int, start: str = "README.md") -> dict[Path, int]:
+    """The files that links lead to from a page, with how many it takes."""
+    found, edge = {ROOT / start: 0}, [ROOT / start]
+    for step in range(1, steps + 1):
+        pages, edge = edge, []
+        for page in (p for p in pages if p.suffix == ".md" and p.is_file()):
+            for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text()):
+                target = (page.parent / link).resolve()
+                if target not in found:
+                    found[target] = step
+                    edge.append(target)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("question", "file", "what"),
+    [
+        ("where is the price of a program decided", "mxjax/core/run/price.py", "class Prices"),
+        ("and when it is paid", "mxjax/core/run/choice.py", "def choose"),
+        ("where does an operator's ONNX form stand", "mxjax/ops/columns.py", "onnx: Form"),
+        ("what breaks at the next JAX", "mxjax/_jax_private.py", "NAMES = {"),
+        ("how is a primitive of JAX classified", "mxjax/core/graph/primitives.py", "POINTWISE ="),
+        ("how is an operator added", "CONTRIBUTING.md", "## Add an operator"),
+    ],
+)
+def test_a_newcomer_is_there_in_three_steps(question, file, what):
+    assert within(3).get(ROOT / file, 9) <= 3, question
+    assert what in (ROOT / file).read_text(), question

@@ -108,3 +108,55 @@ def test_everything_works_without_them(tmp_path):
         "True",
         "True",
     ]
+
+
+#: A process that compares JAX's functions and methods before mxjax with those after a training step.
+REPLACING = """
+import sys
+import jax, jax.numpy, jax.export, jax.experimental.serialize_executable
+
+def functions():
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in ("jax", "jaxlib"):
+            continue
+        for key, value in list(vars(module).items()):
+            if callable(value) and getattr(value, "__module__", None) == name:
+                found[f"{name}:{key}"] = value
+                if isinstance(value, type):
+                    parts = {f"{name}:{key}.{k}": v for k, v in vars(value).items() if callable(v)}
+                    found.update(parts)
+    return found
+
+before = functions()
+import mxjax as mx
+from mxjax import autograd, gluon
+
+net = gluon.nn.Dense(2)
+net.initialize()
+net.hybridize()
+trainer = gluon.Trainer(net.collect_params(), "sgd")
+for n in (3, 4):
+    with autograd.record():
+        loss = net(mx.np.ones((n, 5))).sum()
+    loss.backward()
+    trainer.step(n)
+jax.grad(lambda x: (mx.np.array(x) ** 2).sum().jax)(jax.numpy.ones(3))
+mx.waitall()
+after = functions()
+print(" ".join(sorted(name for name in before if after.get(name) is not before[name])))
+"""
+
+
+def test_only_what_is_said_is_replaced_in_jax():
+    done = subprocess.run(
+        [sys.executable, "-c", REPLACING],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found = set(done.stdout.split())
+    assert "jax._src.api:_check_scalar" in found and found <= _jax_private.REPLACED.keys()

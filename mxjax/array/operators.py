@@ -44,12 +44,6 @@ COMPARE = {
     "gt": "greater",
     "ge": "greater_equal",
 }
-_MIRRORED = {
-    "less": "greater",
-    "less_equal": "greater_equal",
-    "greater": "less",
-    "greater_equal": "less_equal",
-}
 _UNARY = {"neg": "negative", "abs": "abs", "invert": "bitwise_not"}
 
 

@@ -452,8 +452,6 @@ FRONTS = (
     *("np", "npx", "nd", "np_random", "np_linalg", "npx_random", "npx_image"),
     *("nd_random", "nd_linalg", "nd_contrib", "nd_image"),
 )
-# What mx.nd calls the arrays that mx.np calls so.
-_LEGACY_PARAMS = {"x": "data", "a": "data", "m": "data", "array": "data", "arr": "data"}
 
 
 def op(

@@ -546,11 +546,3 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
     if st.taping:
         tape_writers[0](call, inputs, outs, many)
     return outs
-
-
-def is_concrete(v: Value) -> bool:
-    return v.seg is None and type(v.arr) is not Failure
-
-
-def out_aval(v: Value) -> Aval:
-    return v.aval

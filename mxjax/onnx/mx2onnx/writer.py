@@ -27,8 +27,6 @@ OLDEST = 13
 #: What is written where the user asks for no other: readers of 2022 and later know it.
 USUAL = 17
 
-_LOSSY = {"float32": np.float32, "float64": np.float64}
-
 
 def writes(function: Translation) -> Translation:
     """Let rows name a function in their column ``onnx``; it takes the writer, the step, and what the column adds."""
