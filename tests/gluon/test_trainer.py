@@ -362,9 +362,14 @@ def test_two_names_train_as_one_device(hybrid, kvstore, update_on_kvstore):
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("hybrid", [False, True])
-@pytest.mark.parametrize(
-    "names", [NAMES, [mx.cpu(4), mx.cpu(8)], [mx.cpu(0), mx.cpu(4), mx.cpu(8), mx.cpu(12)]]
+@pytest.mark.parametrize(  # each number of names, and both ways with one of them
+    ("hybrid", "names"),
+    [
+        (False, NAMES),
+        (True, NAMES),
+        (False, [mx.cpu(4), mx.cpu(8)]),
+        (True, [mx.cpu(0), mx.cpu(4), mx.cpu(8), mx.cpu(12)]),
+    ],
 )
 def test_names_of_one_device_compile_once(hybrid, names):
     """A step is a program for each part of the batch, one for the sums and one for each update: three are compiled."""
