@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,14 @@ RATE, MOMENTUM = 0.01, 0.9
 
 
 # -- hand-written JAX ------------------------------------------------------------------------------------
+
+
+def _networks() -> Any:
+    """The module with networks that tests have, too."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from tests.memonger import networks
+
+    return networks
 
 
 def _normal(*shape: int) -> Any:
@@ -201,15 +210,11 @@ def in_ours(work: str, hybridize: bool) -> None:
         net.initialize(mx.init.Xavier())
         x, y = mx.np.array(_images(64, 1, 28)), mx.np.arange(64) % 10
     elif work == "resnet18":
-        import memory_networks
-
-        net, _ = memory_networks.resnet18(side=224, batch=8)
+        net, _ = _networks().resnet18(side=224, batch=8)
         x, y = mx.np.array(_images(8, 3, 224)), mx.np.arange(8) % 10
     else:
-        import memory_networks
-
         width, heads, length, batch = ENCODER
-        net, (x,) = memory_networks.transformer(4, width, heads, length, batch)
+        net, (x,) = _networks().transformer(4, width, heads, length, batch)
         y, loss_fn = mx.np.zeros_like(x), gluon.loss.L2Loss()
     if hybridize:
         net.hybridize()

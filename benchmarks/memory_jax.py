@@ -1,4 +1,4 @@
-"""Networks of `memory_networks` written in JAX, as its users write them: what ours are compared with.
+"""Networks of `tests/memonger/networks.py` written in JAX, as its users write them: what ours are compared with.
 
 A step is forward, loss, backward and SGD, compiled as one program, with a barrier after each block and
 nothing computed again. The residual chain is in plain JAX, without moving statistics; ResNet-50 is in flax.

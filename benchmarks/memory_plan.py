@@ -22,7 +22,6 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import mxjax as mx
-from benchmarks import memory_networks
 from benchmarks.memory_jax import resnet_bytes
 from benchmarks.memory_sublinear import MIB
 from benchmarks.memory_sublinear import line as table_line
@@ -31,6 +30,7 @@ from mxjax.memonger import InfeasibleBudget
 from mxjax.memonger.trials.fit import search, to_bytes
 from mxjax.memonger.trials.rehearse import counting
 from mxjax.memonger.trials.session import MEMORY, Session
+from tests.memonger import networks
 
 SHARES = (0.6, 0.4, 0.25, 0.15)
 #: The goals: the share of a budget that may be left over, and recomputation over the relaxed optimum.
@@ -51,7 +51,7 @@ def rows(
     Then the same for shares of ``written``, where given: the bytes that another step needs.
     """
     # Random weights would be drawn by one more program, which takes as long to compile as a plan.
-    net, inputs = getattr(memory_networks, name)(init=mx.init.Constant(0.01), **sizes)
+    net, inputs = getattr(networks, name)(init=mx.init.Constant(0.01), **sizes)
     budgets = [(share, share, "") for share in shares]
     budgets += [(share, int(share * written), " of JAX's") for share in of_written if written]
     wall, cpu = time.perf_counter(), time.process_time()

@@ -30,11 +30,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import Written
 from mxjax import gluon
 from mxjax.core.compile.compiler_options import cores
 from mxjax.memonger.trials.rehearse import counting
+from tests.memonger import networks
 
 DEPTHS = {kind: (16, 32, 64, 128) for kind in ("perceptron", "residual")}
 NAMES = ("barriers", "sublinear", "nested", "recursive")

@@ -18,13 +18,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the networks are those of tests
+
 from bench_ours import own_lenet, training
-from memory_networks import resnet18
 
 import mxjax as mx
+from tests.memonger.networks import resnet18
 
 OFF = 1.01
 CHAIN = 1.3

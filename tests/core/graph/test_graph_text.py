@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks
 from mxjax import core
 from mxjax.array.classes import NDArray
 from mxjax.array.invoke import call
@@ -19,6 +18,7 @@ from mxjax.core.run import scheduler
 from mxjax.gluon import HybridBlock, nn
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body
+from tests.memonger import networks
 from tests.ops.test_table import draw, kind
 
 DEVICE = mx.cpu().jax_device
@@ -345,13 +345,13 @@ def test_a_visitor_puts_others_in_place():
 
 
 LARGE = {
-    "resnet18": lambda: memory_networks.resnet18(side=32, batch=2, width=4),
-    "resnet": lambda: memory_networks.resnet((1, 1), side=16, batch=2, width=4),
-    "unet": lambda: memory_networks.unet(levels=2, width=4, side=8, batch=2),
-    "transformer": lambda: memory_networks.transformer(2, 8, 2, 4, batch=2),
-    "translator": lambda: memory_networks.translator(1, 1, 8, 2, 4, batch=2),
-    "residual": lambda: (memory_networks.residual_network(2), memory_networks.batch(2, 8)[:1]),
-    "perceptrons": lambda: (memory_networks.perceptrons(3, 4), (mx.np.ones((2, 4)),)),
+    "resnet18": lambda: networks.resnet18(side=32, batch=2, width=4),
+    "resnet": lambda: networks.resnet((1, 1), side=16, batch=2, width=4),
+    "unet": lambda: networks.unet(levels=2, width=4, side=8, batch=2),
+    "transformer": lambda: networks.transformer(2, 8, 2, 4, batch=2),
+    "translator": lambda: networks.translator(1, 1, 8, 2, 4, batch=2),
+    "residual": lambda: (networks.residual_network(2), networks.batch(2, 8)[:1]),
+    "perceptrons": lambda: (networks.perceptrons(3, 4), (mx.np.ones((2, 4)),)),
 }
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax import memonger
 from mxjax.gluon import nn
+from tests.memonger import networks
 
 ROWS, WIDTH = 32, 64
 UP = 2 * ROWS * WIDTH * 4 * WIDTH  # operations of a perceptron's first matrix product

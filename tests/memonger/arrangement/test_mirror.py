@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import Written
 from benchmarks.memory_mirror import ours
 from mxjax import errors, memonger, settings
@@ -16,6 +15,7 @@ from mxjax.core import GraphCall, compiler
 from mxjax.core.graph.pairs import Pair
 from mxjax.gluon import nn
 from mxjax.memonger.trials.rehearse import counting
+from tests.memonger import networks
 
 
 def _train(mirror: Any, **kwargs: Any) -> list[np.ndarray]:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax import autograd, core, errors, gluon, memonger, settings
 from mxjax.core import SCALARS, GraphCall, memory
 from mxjax.core.graph.pairs import Pair
 from mxjax.gluon import nn
+from tests.memonger import networks
 
 # On a CPU, where these tests run, the memory is named and nothing is saved: one test looks at the warning.
 pytestmark = [

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax.core import SCALAR
 from mxjax.gluon import nn
 from mxjax.memonger.arrangement.parts import ALL, Part, _runs, unit
@@ -22,6 +21,7 @@ from mxjax.memonger.model.options import Option, Options, Way
 from mxjax.memonger.model.price import kept, price
 from mxjax.memonger.model.treatment import gradients, pauses
 from mxjax.memonger.trials.session import training_chain
+from tests.memonger import networks
 
 ZERO = mx.init.Zero()  # nothing is computed with them, and random ones take their time
 NETWORKS = {

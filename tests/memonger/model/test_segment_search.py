@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax import autograd, errors, memonger, settings
 from mxjax.memonger.model import segment_search
 from mxjax.memonger.model.liveness import Liveness
 from mxjax.memonger.model.segment_search import options, search
 from mxjax.memonger.model.segments import _peaks
+from tests.memonger import networks
 
 CPUS = os.cpu_count() or 1
 

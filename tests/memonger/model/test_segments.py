@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax import autograd, gluon, memonger
 from mxjax.gluon import nn
 from mxjax.memonger.arrangement.parts import ALL, Arranged, Part
@@ -18,6 +17,7 @@ from mxjax.memonger.model.liveness import Liveness
 from mxjax.memonger.model.primitives import slow_bytes
 from mxjax.memonger.model.segment_search import price
 from mxjax.memonger.model.segments import _peaks, least
+from tests.memonger import networks
 
 NAMES = ["sublinear", "nested", "recursive"]
 

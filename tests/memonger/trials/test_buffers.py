@@ -11,11 +11,11 @@ import pytest
 from jax import lax
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax.core import keep_barriers
 from mxjax.gluon import nn
 from mxjax.memonger.trials.buffers import SCOPE, Stage, _end, stages
 from mxjax.memonger.trials.session import MEMORY, Session
+from tests.memonger import networks
 
 ROWS, WIDE = 512, 256
 ARRAY = ROWS * WIDE * 4

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax.memonger.model.options import Option
 from mxjax.memonger.trials.buffers import Stage
 from mxjax.memonger.trials.fit import Fit
 from mxjax.memonger.trials.measure import Cost
 from mxjax.memonger.trials.session import MEMORY, Session, Trial
+from tests.memonger import networks
 
 MORE = 4096  # bytes that XLA holds beside the model
 

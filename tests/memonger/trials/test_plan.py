@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import ResNet, resnet_bytes, resnet_step
 from benchmarks.memory_plan import OVER_RELAXED, SLACK, rows
 from mxjax import autograd, errors, gluon, memonger
@@ -23,6 +22,7 @@ from mxjax.gluon import nn
 from mxjax.memonger.trials.fit import search, to_bytes
 from mxjax.memonger.trials.rehearse import counting
 from mxjax.memonger.trials.session import Session
+from tests.memonger import networks
 from tests.memonger.helpers import data, network
 
 

@@ -9,12 +9,12 @@ import jax
 import pytest
 
 import mxjax as mx
-from benchmarks import memory_networks as networks
 from mxjax import memonger
 from mxjax.memonger.arrangement.parts import Lowered
 from mxjax.memonger.model.knapsack import least, solve
 from mxjax.memonger.trials.rehearse import counting
 from mxjax.memonger.trials.session import MEMORY, Scheduled, Session
+from tests.memonger import networks
 
 
 @pytest.fixture(scope="module")
