@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
@@ -27,7 +27,7 @@ from .graphs.cached_graph import (
     unflatten,
 )
 from .graphs.shapes import gated, serve_new_shape, tell_of_shapes
-from .graphs.state import HybridState
+from .graphs.state import OF_CACHED_OP, HybridState, through_cached_op
 from .legacy import (
     first_array,
     follow_assigned,
@@ -197,16 +197,16 @@ class HybridBlock(HybridState, Block):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         follow_hybrid_forward(cls)
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        follow_assigned(cls)
-        return super().__new__(cls, *args, **kwargs)
+        if not OF_CACHED_OP.isdisjoint(vars(cls)):
+            cls._through = through_cached_op
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  (MXNet's name)
         """The computation as MXNet 1 defines it: with the operators `F` (mx.nd, or mx.sym for symbols), and the block's
         own parameters by keyword; to be defined, where `forward` is not. A layer's is its forward with these
         parameters, by position as well."""
         return hybrid_forward_of_layer(self, F, (x, *args), kwargs)
+
+    _computes: Any = hybrid_forward
 
     def infer_shape(self, *args: Any) -> None:
         """Set the unknown parameter shapes from the inputs.
@@ -308,11 +308,13 @@ class HybridBlock(HybridState, Block):
             )
         if self._active and not kwargs and not is_recording() and _jit() != "false":
             if self._opened is None or not stays_open(self):
-                return self._run_cached(args)
+                return self._through(args)
             return run_opened(self, args)
         return self._run_forward(*args, **kwargs)
 
     def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self._computes is not type(self).hybrid_forward:
+            follow_assigned(type(self))
         forward = self.forward if self._force_mirroring is None else self._scoped_forward
         try:
             return forward(*args, **kwargs)
@@ -396,6 +398,8 @@ class HybridBlock(HybridState, Block):
         if limit is not None and not st.training:
             return gated(limit, lambda: graph(arrays, leaves))
         return graph(arrays, leaves)
+
+    _through: Any = _run_cached  # or `through_cached_op`
 
     def _moves(self, tree: Any, j: int, a: Any) -> bool:
         """Whether an argument is a number that changes: it is an input of the graph."""

@@ -61,6 +61,7 @@ def follow_hybrid_forward(cls: Any) -> None:
 
     A forward that a program's own class among its bases defines is called first, as in MXNet."""
     cls._followed = vars(cls).get("hybrid_forward", _hybrid_block(cls).hybrid_forward)
+    cls._computes = cls.hybrid_forward  # another one is there: it was assigned since
     if "hybrid_forward" in vars(cls) and "forward" not in vars(cls):
         for base in cls.__mro__[1:]:
             forward = vars(base).get("forward")
@@ -92,6 +93,7 @@ def follow_assigned(cls: Any) -> None:
         elif "forward" in held:
             del layer.forward
         layer._followed = now
+    cls._computes = cls.hybrid_forward
 
 
 def hybrid_forward_of_layer(

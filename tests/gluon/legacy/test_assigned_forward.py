@@ -42,3 +42,21 @@ def test_an_assigned_hybrid_forward_may_call_the_one_before(monkeypatch):
         patch.setattr(nn.Dense, "hybrid_forward", more)
         assert computed() == computed(hybridize=True) == [[106.0, 106.0]]
     assert computed() == [[6.0, 6.0]]
+
+
+def test_layers_that_are_there_are_computed_by_it_and_get_their_own_back():
+    x = mx.nd.ones((1, 3))
+    there = nn.Dense(2, in_units=3)
+    there.initialize(mx.init.One())
+    assert there(x).asnumpy().tolist() == [[3, 3]]
+    before = nn.Dense.hybrid_forward
+
+    def tenfold(self, F, x, weight, bias=None):  # noqa: N803
+        return F.FullyConnected(x, weight, bias, num_hidden=self._units) * 10
+
+    nn.Dense.hybrid_forward = tenfold
+    try:
+        assert there(x).asnumpy().tolist() == [[30, 30]]
+    finally:
+        nn.Dense.hybrid_forward = before
+    assert there(x).asnumpy().tolist() == [[3, 3]]
