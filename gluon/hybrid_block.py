@@ -101,7 +101,7 @@ class HybridBlock(HybridState, Block):
     def hybridize(
         self,
         active: bool = True,
-        partial_shape: bool = False,
+        partition_if_dynamic: bool = True,
         static_alloc: bool = False,
         static_shape: bool = False,
         inline_limit: int = 2,
@@ -109,6 +109,8 @@ class HybridBlock(HybridState, Block):
         backward_bulk_size: int | None = None,
         mirror: bool | str | Any = None,
         dynamic_batch: bool | Sequence[int] | None = None,
+        backend: str | None = None,
+        clear: bool = True,
         **kwargs: Any,
     ) -> None:
         """Run as cached graphs from now on (or no longer).
@@ -120,7 +122,8 @@ class HybridBlock(HybridState, Block):
         the numbers say (a mask, ``nonzero``) stay allowed. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
         power of two, or to one of the given lengths, where that changes no result, so that many lengths share few
         programs, in training, too; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans
-        memory and fuses by itself: ``static_alloc``, ``inline_limit`` and the bulk sizes change nothing.
+        memory and fuses by itself: ``static_alloc``, ``inline_limit``, ``partition_if_dynamic``, ``clear``, the bulk
+        sizes and a ``backend`` that there is change nothing.
         """
         if kwargs:
             known = [
@@ -135,6 +138,8 @@ class HybridBlock(HybridState, Block):
             raise errors.MXNetValueError(
                 f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
             )
+        if backend:
+            check_backend(backend)
         if isinstance(mirror, str):
             from mxjax import memonger
 

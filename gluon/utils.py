@@ -13,6 +13,7 @@ import numpy as np
 
 from mxjax.errors import MXNetAssertionError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
+from mxjax.modes import is_np_shape
 
 from ..files.downloading import check_sha1, download, replace_file
 
@@ -200,7 +201,7 @@ class HookHandle:
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether no dimension of a shape is left open, which is written -1.
+    """Whether no dimension of a shape is left open, which is written -1; 0 in MXNet 1 (`mx.util.is_np_shape`).
 
     Args:
       shape: the shape, or None.
@@ -213,10 +214,15 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
     """
     if shape is None:
         return False
+    unknown = -1 if is_np_shape() else 0
+    if not shape and not is_np_shape():
+        return False
     for size in shape:
-        if size < -1:
-            raise MXNetValueError(f"a dimension is at least 0, or -1 if unknown; got {shape}")
-        if size == -1:
+        if size < unknown:
+            raise MXNetAssertionError(
+                f"a dimension is at least 0, or {unknown} if unknown; got {shape}"
+            )
+        if size == unknown:
             return False
     return True
 

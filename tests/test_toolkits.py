@@ -145,3 +145,14 @@ def test_older_names_of_a_module_that_its_package_does_not_hold_yet(monkeypatch)
     image = pytest.importorskip("PIL.Image")
     monkeypatch.delattr("PIL.Image")  # as while `from PIL import Image` runs for the first time
     assert BY_NAME["PIL.Image", "ANTIALIAS"].give() == image.LANCZOS
+
+
+def test_options_of_hybridize_in_both_generations():
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    net.hybridize(True, True, True)  # MXNet 2: partition_if_dynamic, static_alloc
+    net.hybridize(active=True, partition_if_dynamic=False, static_alloc=True, inline_limit=2)
+    net.hybridize(True, None, clear=False)  # MXNet 1.9: backend
+    assert net(nd.ones((1, 3))).shape == (1, 2)
+    with pytest.raises(ValueError, match="no option 'static_alocc'"):
+        net.hybridize(static_alocc=True)

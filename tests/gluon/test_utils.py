@@ -103,8 +103,12 @@ def test_shape_is_known():
     shapes = (None, (), (1, 2), (0, 1), (-1, 2))
     # from MXNet 2.0.0b1
     assert [utils.shape_is_known(s) for s in shapes] == [False, True, True, True, False]
-    with pytest.raises(MXNetValueError, match=r"\(-2, 1\)"):
+    with pytest.raises(AssertionError, match=r"\(-2, 1\)"):
         utils.shape_is_known((-2, 1))
+    with mx.config.scope(compat_version="1.9"):  # from MXNet 1.9.1: 0 is not known there
+        assert [utils.shape_is_known(s) for s in shapes[:4]] == [False, False, True, False]
+        with pytest.raises(AssertionError):
+            utils.shape_is_known((-1, 2))
 
 
 def test_hook_handles():
