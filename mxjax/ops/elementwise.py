@@ -433,33 +433,16 @@ binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full"
 binary("heaviside", lambda a, b: _by_numpy(jnp.heaviside)(*_promote(a, b)), smooth=False, **_OURS)
 binary("lcm", _integers(_lcm, "lcm"), nd=None, samples=_INTS, commutes=True, loops=True)
 binary("gcd", _integers(_gcd, "gcd"), nd=None, samples=_INTS, commutes=True, loops=True)
-binary(
-    "bitwise_and",
-    _integers(jnp.bitwise_and, "bitwise_and"),
-    fit=fit_bits,
-    samples=_INTS,
-    commutes=True,
-    onnx=("bits", "And"),
-    from_onnx="BitwiseAnd",
-)
-binary(
-    "bitwise_or",
-    _integers(jnp.bitwise_or, "bitwise_or"),
-    fit=fit_bits,
-    samples=_INTS,
-    commutes=True,
-    onnx=("bits", "Or"),
-    from_onnx="BitwiseOr",
-)
-binary(
-    "bitwise_xor",
-    _integers(jnp.bitwise_xor, "bitwise_xor"),
-    fit=fit_bits,
-    samples=_INTS,
-    commutes=True,
-    onnx=("bits", "Xor"),
-    from_onnx="BitwiseXor",
-)
+for _name, _onnx in (("bitwise_and", "And"), ("bitwise_or", "Or"), ("bitwise_xor", "Xor")):
+    binary(
+        _name,
+        _integers(getattr(jnp, _name), _name),
+        fit=fit_bits,
+        samples=_INTS,
+        commutes=True,
+        onnx=("bits", _onnx),
+        from_onnx=f"Bitwise{_onnx}",
+    )
 binary(
     "bitwise_left_shift",
     _integers(jnp.left_shift, "bitwise_left_shift"),

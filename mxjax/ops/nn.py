@@ -476,6 +476,15 @@ _STATISTICS = ("gamma", "beta", "running_mean", "running_var")
 _MOVING = ("gamma", "beta", "moving_mean", "moving_var")
 
 
+# Their results in files, and their statistics' dtypes.
+_STATED: dict[str, Any] = dict(results=("output", "mean", "var"), typed=(0,), statistics=True)
+
+
+def _start(word: str) -> dict[str, str]:
+    """What the statistics are before training, which no initializer of the user's chooses."""
+    return {f"{word}_mean": '["zero", {}]', f"{word}_var": '["one", {}]'}
+
+
 def _with_statistics(attrs: dict[str, Any], n: int) -> int:
     """How many results a normalisation gives: ``output_mean_var`` adds the mean and the deviation."""
     return 3 if attrs["output_mean_var"] else 1
@@ -499,11 +508,9 @@ _BN = [
     outputs=_with_statistics,
     shapes=_of_channels(*_STATISTICS),
     numbers=("eps", "momentum"),
-    results=("output", "mean", "var"),
-    typed=(0,),
-    statistics=True,
-    initial={"running_mean": '["zero", {}]', "running_var": '["one", {}]'},
-    nd_initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    **_STATED,
+    initial=_start("running"),
+    nd_initial=_start("moving"),
     onnx="batch_norm",
 )
 def batch_norm(
@@ -575,10 +582,8 @@ def batch_norm(
     outputs=_with_statistics,
     shapes=_of_channels(*_MOVING),
     numbers=("eps", "momentum"),
-    results=("output", "mean", "var"),
-    typed=(0,),
-    statistics=True,
-    initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    **_STATED,
+    initial=_start("moving"),
     onnx=("batch_norm", True),
 )
 def batch_norm_with_relu(
@@ -617,10 +622,8 @@ def batch_norm_with_relu(
     outputs=_with_statistics,
     shapes=_of_channels(*_MOVING, axis=1),
     numbers=("eps", "momentum"),
-    results=("output", "mean", "var"),
-    typed=(0,),
-    statistics=True,
-    initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    **_STATED,
+    initial=_start("moving"),
     onnx="batch_norm",
 )
 def sync_batch_norm(

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mxjax import np
-
-from ..transformation import AbsTransform
+from ._half import Half
 from .cauchy import Cauchy
-from .constraint import Positive
-from .transformed_distribution import TransformedDistribution
 
 __all__ = ["HalfCauchy"]
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(Half):
     """The absolute values of a Cauchy distribution around zero.
 
     Args:
@@ -23,23 +19,8 @@ class HalfCauchy(TransformedDistribution):
       validate_args: whether parameters are checked for what the distribution allows.
     """
 
-    has_grad = True
-    support = Positive()
-    arg_constraints = {"scale": Positive()}
-
     def __init__(self, scale: Any = 1.0, validate_args: bool | None = None):
-        self.scale = scale
-        super().__init__(Cauchy(0.0, scale), AbsTransform(), validate_args=validate_args)
-
-    def log_prob(self, value: Any) -> Any:
-        log_prob = self._base_dist.log_prob(self._checked(value)) + math.log(2)
-        return np.where(value < 0, -math.inf, log_prob)
-
-    def cdf(self, value: Any) -> Any:
-        return 2 * self._base_dist.cdf(self._checked(value)) - 1
-
-    def icdf(self, value: Any) -> Any:
-        return self._base_dist.icdf((value + 1) / 2)
+        super().__init__(Cauchy, scale, validate_args)
 
     @property
     def mean(self) -> Any:
@@ -48,6 +29,3 @@ class HalfCauchy(TransformedDistribution):
     @property
     def variance(self) -> Any:
         return math.nan
-
-    def entropy(self) -> Any:
-        return self._base_dist.entropy() - math.log(2)

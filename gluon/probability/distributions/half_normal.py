@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mxjax import np
-
-from ..transformation import AbsTransform
-from .constraint import Positive
+from ._half import Half
 from .normal import Normal
-from .transformed_distribution import TransformedDistribution
 
 __all__ = ["HalfNormal"]
 
 
-class HalfNormal(TransformedDistribution):
+class HalfNormal(Half):
     """The absolute values of a normal distribution around zero.
 
     Args:
@@ -23,23 +19,8 @@ class HalfNormal(TransformedDistribution):
       validate_args: whether parameters are checked for what the distribution allows.
     """
 
-    has_grad = True
-    support = Positive()
-    arg_constraints = {"scale": Positive()}
-
     def __init__(self, scale: Any = 1.0, validate_args: bool | None = None):
-        self.scale = scale
-        super().__init__(Normal(0.0, scale), AbsTransform(), validate_args=validate_args)
-
-    def log_prob(self, value: Any) -> Any:
-        log_prob = self._base_dist.log_prob(self._checked(value)) + math.log(2)
-        return np.where(value < 0, -math.inf, log_prob)
-
-    def cdf(self, value: Any) -> Any:
-        return 2 * self._base_dist.cdf(self._checked(value)) - 1
-
-    def icdf(self, value: Any) -> Any:
-        return self._base_dist.icdf((value + 1) / 2)
+        super().__init__(Normal, scale, validate_args)
 
     @property
     def loc(self) -> Any:
@@ -53,6 +34,3 @@ class HalfNormal(TransformedDistribution):
     @property
     def variance(self) -> Any:
         return self.scale**2 * (1 - 2 / math.pi)
-
-    def entropy(self) -> Any:
-        return self._base_dist.entropy() - math.log(2)
