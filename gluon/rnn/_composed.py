@@ -209,10 +209,10 @@ _STEPS: dict[str, Callable[..., Result]] = {
 def step(cell: Any, weights: Weights, inputs: Any, states: Any) -> Result | None:
     """A step of one of this package's cells on symbols; None for cells that have a forward of their own."""
     for cls in type(cell).__mro__:
-        if "_step_on_symbols" in vars(cls):
+        own = vars(cls).get("_step_on_symbols")
+        if own is not None:
             cell._counter += 1
-            run = _STEPS[cls._step_on_symbols]
-            return run(cell, inputs, list(states), weights, f"t{cell._counter}_")
+            return _STEPS[own](cell, inputs, list(states), weights, f"t{cell._counter}_")
         if not getattr(
             vars(cls).get("forward"), "calls_hybrid_forward", "forward" not in vars(cls)
         ):

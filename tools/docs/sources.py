@@ -21,6 +21,7 @@ PLACES = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/benchmarks.md",
+    "gluon/README.md": "project/gluon.md",
     "gluon/data/README.md": "project/data.md",
     "kvstore/PROCESSES.md": "project/processes.md",
     "kvstore/README.md": "project/kvstore.md",
