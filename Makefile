@@ -132,7 +132,7 @@ $(VENV)/.ready: pyproject.toml setup.py
 
 # What the traces are opened with in a browser is large, and only the slow tests need it.
 $(VENV)/.browser: $(VENV)/.ready
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[browser,docs]' && touch $@ || \
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[browser,docs,types]' && touch $@ || \
 		echo "without the extras 'browser' and 'docs': the tests that need them will say so"
 
 # What the site is made with.

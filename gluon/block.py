@@ -21,7 +21,7 @@ from .bases.mirroring import MirroredBlock
 from .bases.naming import _block_scope as _block_scope
 from .interop.foreign import OF_ARRAYS, OURS, admitted, check_array
 from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, run_on_symbols
-from .parameter import Layout, Parameter
+from .parameter import Layout, Parameter, check_attribute
 from .utils import HookHandle
 
 if TYPE_CHECKING:  # MXNet has them in this module: `mxjax.compat.module_names` finds them
@@ -32,13 +32,33 @@ __all__ = ["Block", "HookHandle", "HybridBlock", "SymbolBlock"]
 
 
 @functools.cache
-def _keywords(init: Callable[..., None]) -> tuple[str, ...] | None:
-    """The names of an ``__init__``'s options, or None where it takes any."""
+def _keywords(cls: type, init: Callable[..., None]) -> tuple[str, ...] | None:
+    """The names of an ``__init__``'s options, or None where it takes any.
+
+    What a layer of ours takes by ``**kwargs`` it hands on to the class before it.
+    """
     P = inspect.Parameter
-    params = list(inspect.signature(init).parameters.values())[1:]
-    if any(p.kind is P.VAR_KEYWORD for p in params):
-        return None
-    return tuple(p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY))
+    found: list[str] = []
+    for made in (init, *(vars(c)["__init__"] for c in cls.__mro__ if "__init__" in vars(c))):
+        params = list(inspect.signature(made).parameters.values())[1:]
+        found += [p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)]
+        if not any(p.kind is P.VAR_KEYWORD for p in params):
+            return tuple(dict.fromkeys(found))
+        if not str(made.__module__).startswith("mxjax."):
+            return None
+    return None
+
+
+def _check_given(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Refuse the arguments of a layer whose constructor has the name of a private class, by the layer's name."""
+    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    try:
+        signature.bind(
+            None, *args, **{k: v for k, v in kwargs.items() if k not in ("prefix", "params")}
+        )
+    except TypeError as error:
+        names = ", ".join(list(signature.parameters)[1:])
+        raise errors.MXNetTypeError(f"{cls.__name__}({names}): {error}") from None
 
 
 class Block(Named, MirroredBlock):
@@ -78,13 +98,15 @@ class Block(Named, MirroredBlock):
         if (
             kwargs
         ):  # a misspelled option, by the layer's own name and with the option that was meant
-            names = _keywords(cls.__init__)
+            names = _keywords(cls, cls.__init__)
             for name in kwargs:
                 if names is not None and name not in names and name not in ("prefix", "params"):
                     raise errors.MXNetTypeError(
                         f"{cls.__name__} got an unexpected keyword argument {name!r}"
                         f"{errors.did_you_mean(name, names)}. It takes {', '.join(names)}"
                     )
+        if (args or kwargs) and cls.__init__.__qualname__[0] == "_":
+            _check_given(cls, args, kwargs)
         return super().__new__(cls)
 
     def __init__(
@@ -231,6 +253,7 @@ class Block(Named, MirroredBlock):
     def setattr(self, name: str, value: Any) -> None:
         """Set an attribute of all parameters, such as ``grad_req`` or ``lr_mult``."""
         for p in self._unique_params():
+            check_attribute(p, name)
             setattr(p, name, value)
 
     def cast(self, dtype: Any) -> None:

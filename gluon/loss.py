@@ -37,6 +37,24 @@ __all__ = [
 ]
 
 
+def _check_array(label: Any, what: str = "labels") -> None:
+    if not is_symbol(label) and not hasattr(label, "asnumpy"):
+        raise MXNetTypeError(
+            f"{what} are an array of mxjax, got {type(label).__name__}: mx.np.array(...) makes one"
+        )
+
+
+def _shaped_like(label: Any, pred: Any) -> Any:
+    """The labels in the shape of the predictions, of which they must have the size."""
+    _check_array(label)
+    if not is_symbol(label) and not is_symbol(pred) and label.size != pred.size:
+        raise MXNetValueError(
+            f"labels of shape {label.shape} do not fit predictions of shape {pred.shape}, reshape_like needs as many "
+            "elements; class numbers are for SoftmaxCrossEntropyLoss(sparse_label=True)"
+        )
+    return npx.reshape_like(label, pred)
+
+
 def _times(a: Any, b: Any) -> Any:
     """Their product, broadcast: `*` of symbols of nd takes equal shapes alone."""
     return nd.broadcast_mul(a, b) if is_symbol(a) else a * b
@@ -132,7 +150,7 @@ class L2Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        loss = np.square(npx.reshape_like(label, pred) - pred)
+        loss = np.square(_shaped_like(label, pred) - pred)
         if sample_weight is not None:
             loss = _times(loss, sample_weight)
         if self._weight is not None:
@@ -153,7 +171,7 @@ class L1Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        return self._mean(np.abs(npx.reshape_like(label, pred) - pred), sample_weight)
+        return self._mean(np.abs(_shaped_like(label, pred) - pred), sample_weight)
 
 
 @worded("loss")
@@ -181,7 +199,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     def forward(
         self, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
     ) -> Any:
-        label = npx.reshape_like(label, pred)
+        label = _shaped_like(label, pred)
         if self._from_sigmoid:
             eps = 1e-12
             positive = np.log(pred + eps) * label
@@ -204,6 +222,7 @@ def refuse_probabilities(pred: Any, label: Any, axis: int, name: str) -> None:
     """Refuse one-hot labels, or probabilities, where class numbers are expected."""
     if is_symbol(pred) or is_symbol(label):
         return
+    _check_array(label)
     if label.shape == pred.shape and pred.ndim > 1 and pred.shape[axis] > 1:
         raise MXNetValueError(
             f"Shape inconsistent, Provided = {list(label.shape)}: labels of the predictions' shape are one-hot, or "
@@ -244,7 +263,7 @@ class SoftmaxCrossEntropyLoss(Loss):
             refuse_probabilities(pred, label, self._axis, type(self).__name__)
             loss = -npx.pick(pred, label, axis=self._axis, keepdims=True)
         else:
-            label = npx.reshape_like(label, pred)
+            label = _shaped_like(label, pred)
             loss = -(pred * label).sum(axis=self._axis, keepdims=True)
         return self._mean(loss, sample_weight)
 
@@ -347,7 +366,7 @@ class HuberLoss(Loss):
         self._rho = rho
 
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        apart = np.abs(npx.reshape_like(label, pred) - pred)
+        apart = np.abs(_shaped_like(label, pred) - pred)
         rho = self._rho
         loss = np.where(apart > rho, apart - 0.5 * rho, (0.5 / rho) * np.square(apart))
         return self._mean(loss, sample_weight)
@@ -371,7 +390,7 @@ class HingeLoss(Loss):
         self._margin = margin
 
     def _hinge(self, pred: Any, label: Any) -> Any:
-        return npx.relu(self._margin - pred * npx.reshape_like(label, pred))
+        return npx.relu(self._margin - pred * _shaped_like(label, pred))
 
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         return self._mean(self._hinge(pred, label), sample_weight)
@@ -419,7 +438,7 @@ class LogisticLoss(Loss):
         self._label_format = label_format
 
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        label = npx.reshape_like(label, pred)
+        label = _shaped_like(label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = npx.relu(pred) - pred * label + _softplus_of_minus_abs(pred)

@@ -59,7 +59,26 @@ def devices_of(device: Any) -> list[Device]:
     """A device, a list of devices or nothing (the current one) as a list."""
     if device is None:
         return [current_device()]
-    return [device] if isinstance(device, Device) else list(device)
+    found = [device] if isinstance(device, (Device, str)) else list(device)
+    for one in found:
+        if isinstance(one, str):
+            raise errors.MXNetTypeError(
+                f"a device is expected, such as mx.cpu() or mx.gpu(0), or a list of devices; got the text {one!r}"
+            )
+    return found
+
+
+def check_attribute(p: Any, name: str) -> None:
+    """Refuse what is no attribute of a parameter and nearly the name of one."""
+    if not hasattr(p, name):
+        meant = errors.nearest(name, _ATTRIBUTES)
+        if meant and abs(len(meant[0]) - len(name)) <= 1:
+            raise errors.MXNetAttributeError(
+                f"a Parameter has no attribute {name!r}; did you mean {meant[0]!r}?"
+            )
+
+
+_ATTRIBUTES = ("grad_req", "lr_mult", "wd_mult", "dtype", "shape", "init", "sharding")
 
 
 class Parameter(CopiedParameter, ParameterState, SparseData):

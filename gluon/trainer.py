@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mxjax import errors, settings
 from mxjax import optimizer as opt
-from mxjax import settings
 from mxjax.core import flush_thread, local, span
 from mxjax.core.hooks import tell_step
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
@@ -287,6 +287,16 @@ class Trainer(CopiedTrainer):
 
     # -- steps -------------------------------------------------------------------------------------
 
+    def _over(self, batch_size: float) -> float:
+        try:
+            return self._scale / batch_size  # type: ignore[no-any-return]
+        except (TypeError, ZeroDivisionError) as error:
+            raise errors.like(
+                error,
+                f"batch_size is the number that gradients are divided by, and not 0, got {batch_size!r}; 1 where the "
+                "loss is a mean already",
+            ) from None
+
     def _check_and_rescale_grad(self, scale: float) -> None:
         if (
             self._update_on_kvstore
@@ -316,7 +326,7 @@ class Trainer(CopiedTrainer):
         try:
             state.steady = True  # whatever runs here is compiled: it comes back with the next step
             with span("step", "Trainer.step"):
-                self._check_and_rescale_grad(self._scale / batch_size)
+                self._check_and_rescale_grad(self._over(batch_size))
                 self._ready()
                 self._ignores_stale = ignore_stale_grad
                 self._allreduce_grads()
@@ -341,7 +351,7 @@ class Trainer(CopiedTrainer):
         """Update only: after `allreduce_grads`. Arguments as for `step`."""
         self._ready()
         self._refuse_on_kvstore("update")
-        self._check_and_rescale_grad(self._scale / batch_size)
+        self._check_and_rescale_grad(self._over(batch_size))
         self._update(ignore_stale_grad)
         flush_thread()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetAssertionError, MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import is_np_shape
 
@@ -129,6 +129,10 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     """
     from mxjax import np as mxnp
 
+    if hasattr(arrays, "shape"):
+        raise MXNetTypeError(
+            "clip_global_norm takes a list of arrays, clip_global_norm([x], max_norm); got one array"
+        )
     if not arrays:
         raise MXNetAssertionError("clip_global_norm needs at least one array")
     device = arrays[0].device

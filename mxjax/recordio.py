@@ -312,6 +312,10 @@ class MXRecordIO(Shown):
                 f"{self.uri} was opened to be read; the flag 'w' opens it to be written"
             )
         self._check_pid()
+        if isinstance(buf, (int, str)):  # bytes(3) are three zeros
+            raise MXNetTypeError(
+                f"a record is bytes, got {type(buf).__name__}; recordio.pack(header, data) makes them"
+            )
         buf = bytes(buf)
         if len(buf) > _MOST:
             raise MXNetValueError(f"a record has less than 2**29 bytes, got {len(buf)}")

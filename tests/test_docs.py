@@ -56,6 +56,88 @@ def test_what_larger_pages_show_runs(pages, tmp_path, monkeypatch):
         }
 
 
+#: What stands as a comment in a program, and what it would need: nothing else may.
+COMMENTED = {
+    "joining": {'pretrained="': "a file of another project's, or a network", '"hf://': "a network"},
+    "leaving": {"module.": "a module of PyTorch or Flax", "huggingface_hub.": "a network"},
+}
+
+
+def test_programs_leave_out_only_what_cannot_run_here():
+    """A line of code that is a comment has a reason; every other line of every page runs."""
+    for page in (p.stem for p in PAGES):
+        for line in re.findall(r"^\s*# (.*)$", "\n".join(blocks(page)), re.M):
+            try:
+                calls = any(isinstance(n, ast.Call) for n in ast.walk(ast.parse(line)))
+            except SyntaxError:
+                continue  # words
+            needed = COMMENTED.get(page, {})
+            assert not calls or any(start in line for start in needed), f"docs/{page}.md: {line}"
+
+
+def of_readme(path):
+    return re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), re.S)
+
+
+#: Other files with programs; the README's, first steps' and CONTRIBUTING's run in test_documents.py.
+READMES = ("kvstore/README.md", "memonger/dynamic/README.md", "mxjax/ops/README.md")
+NOT_RUN = {
+    "kvstore/PROCESSES.md": "parts of a job of several processes, whose calls tests/kvstore makes",
+    "tests/fuzz/README.md": "rows of the fuzz's own table, as it has them",
+}
+
+
+def test_every_file_with_a_program_is_run():
+    folders = "mxjax gluon kvstore memonger profiler examples benchmarks shim tests tools notebooks".split()
+    pages = [*ROOT.glob("*.md"), *(p for folder in folders for p in (ROOT / folder).rglob("*.md"))]
+    found = {str(p.relative_to(ROOT)) for p in pages if "```python" in p.read_text()}
+    assert found == {*READMES, *NOT_RUN, "README.md", "CONTRIBUTING.md"}
+
+
+def test_the_stores_and_the_memory_s_programs_run():
+    mx.random.seed(0)
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(4, in_units=4))
+    net.initialize()
+    x, y, batch = mx.np.ones((4, 4)), mx.np.zeros(4), 4
+    names = {
+        "mx": mx,
+        "gluon": mx.gluon,
+        "autograd": mx.autograd,
+        "net": net,
+        "x": x,
+        "y": y,
+        "batch": batch,
+    }
+    names["LOSS"] = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    before = net[0].weight.data().asnumpy()
+    for block in of_readme("kvstore/README.md"):
+        exec(compile(block, "kvstore", "exec"), names)
+    assert abs(net[0].weight.data().asnumpy() - before).max() > 0
+    names["x"] = mx.np.ones(3) * 2
+    try:
+        for block in of_readme("memonger/dynamic/README.md"):
+            exec(compile(block, "dynamic", "exec"), names)
+        assert names["x"].tolist() == [2, 2, 2]
+    finally:
+        mx.dtr.disable()
+
+
+def test_the_row_of_the_operators_page_is_one(tmp_path):
+    from mxjax.ops import table
+
+    (block,) = of_readme("mxjax/ops/README.md")
+    assert "smooth_l1" in table.TABLE and block.startswith("@op(")
+    names = {
+        "op": lambda **told: lambda fn: (told, fn),
+        "case": lambda *a, **k: (a, k),
+        "f": lambda *a: a,
+    }
+    exec(compile(block, "ops", "exec"), names)
+    told, fn = names["smooth_l1"]
+    assert told["npx"] == told["nd"] == fn.__name__ == "smooth_l1" and fn.__doc__
+
+
 def rows_of_errors():
     text = (DOCS / "errors.md").read_text().partition("## Warnings")[0]
     return re.findall(r"^\| `([^`]+)` \| (.+?) \| .+? \|$", text, re.M)

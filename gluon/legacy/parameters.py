@@ -10,7 +10,7 @@ import numpy as np
 
 from mxjax import errors, initializer
 
-from ..parameter import Constant, Parameter
+from ..parameter import Constant, Parameter, check_attribute
 
 __all__ = ["ParameterDict"]
 
@@ -218,6 +218,7 @@ class ParameterDict(dict[str, Parameter]):
     def setattr(self, name: str, value: Any) -> None:
         """Set an attribute of all, such as ``grad_req`` or ``lr_mult``."""
         for p in self._each():
+            check_attribute(p, name)
             setattr(p, name, value)
 
     def cast(self, dtype: Any) -> None:

@@ -54,6 +54,11 @@ def check_label_shapes(
     Raises:
       ValueError: they differ.
     """
+    for what, given in (("labels", labels), ("predictions", preds)):
+        if isinstance(given, (str, int, float)) or given is None:
+            raise MXNetTypeError(
+                f"{what} are an array or a list of arrays, got {type(given).__name__}"
+            )
     sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if sizes[0] != sizes[1]:
         raise MXNetValueError(

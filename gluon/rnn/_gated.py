@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import npx
-from mxjax.errors import MXNetValueError
+from mxjax.errors import MXNetTypeError, MXNetValueError
 
 from ..parameter import Parameter
 from ._base import HybridRecurrentCell
@@ -41,8 +41,12 @@ class WeightedCell(HybridRecurrentCell):
     def _recur(self, projected: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         raise NotImplementedError
 
-    def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+    def forward(self, inputs: Any, states: list[Any] | None = None) -> tuple[Any, list[Any]]:
         """One step: (output, new states)."""
+        if states is None:
+            raise MXNetTypeError(
+                f"{type(self).__name__} takes its states: cell(x, cell.begin_state(batch_size)) is the first step"
+            )
         expected = len(self.state_info())
         if isinstance(states, (list, tuple)) and len(states) != expected:
             raise MXNetValueError(

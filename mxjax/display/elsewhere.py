@@ -123,7 +123,12 @@ NAMES = {
         "Module": "gluon.HybridBlock, whose method is forward; mx.mod.Module trains a symbol",
         "DataLoader": "gluon.data.DataLoader", "Dataset": "gluon.data.Dataset",
     },
-    "mxjax.gluon.model_zoo": {"get_model": "gluon.model_zoo.vision.get_model"},
+    "mxjax.gluon.loss": {
+        name: LAYERS[name] for name in ("MSELoss", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "NLLLoss")
+    } | {"SmoothL1Loss": "gluon.loss.HuberLoss()"},
+    "mxjax.gluon.data": {
+        name: f"gluon.data.vision.{name}" for name in ("ImageFolderDataset", "MNIST", "CIFAR10", "transforms")
+    },
     "mxjax.gluon.nn": LAYERS,
     "mxjax.np": {
         "tensor": "np.array", "cat": "np.concatenate", "FloatTensor": "np.array", "no_grad": "mx.autograd.pause",

@@ -16,7 +16,7 @@ import numpy as np
 from ..array import NDArray
 from ..array.at_once import converted
 from ..display.reprs import Shown
-from ..errors import MXNetAssertionError, MXNetNotImplementedError
+from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetValueError
 from .functions import (
     as_array,
     center_crop,
@@ -491,6 +491,8 @@ def CreateAugmenter(  # noqa: N802
     made: list[Augmenter] = []
     if resize > 0:
         made.append(ResizeAug(resize, inter_method))
+    if len(data_shape) != 3:
+        raise MXNetValueError(f"data_shape is (channels, height, width), got {data_shape}")
     size = (data_shape[2], data_shape[1])
     if rand_resize:
         if not rand_crop:

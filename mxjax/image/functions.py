@@ -162,6 +162,8 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: Any = None) -> Any:
     (2, 3, 3)
     """
     pixels = on_host(src)
+    if pixels.ndim != 3:
+        raise MXNetValueError(f"an image has shape (height, width, channels), got {pixels.shape}")
     method = _get_interp_method(interp, (*pixels.shape[:2], h, w))
     return _given(_resized(pixels, int(w), int(h), method), src, out)
 

@@ -11,7 +11,7 @@ from .. import nd
 from .. import optimizer as opt
 from ..core import apart, flush_thread
 from ..device import Device, current_device
-from ..errors import MXNetError
+from ..errors import MXNetError, MXNetTypeError
 from ..files.atomic import read_whole, write_whole
 from ..initializer import InitDesc
 from ..io import DataDesc
@@ -75,6 +75,11 @@ class Module(SymbolicModule):
             len(self._work_load_list) == len(self._context),
             "work_load_list needs a share for each device",
         )
+        if not hasattr(symbol, "list_arguments"):
+            raise MXNetTypeError(
+                f"a Module computes a symbol, got {type(symbol).__name__}; blocks are trained by gluon.Trainer, and a "
+                "hybridized one gives its symbol: net(mx.sym.var('data'))"
+            )
         self._group2ctxs = group2ctxs
         self._symbol = symbol
         self._data_names, self._label_names = _all_of(data_names), _all_of(label_names)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import is_
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import numpy as np
@@ -84,6 +85,27 @@ def _dtype_of(weight: Any) -> str:
     return np.dtype(weight.dtype).name  # an nd array's dtype is a class
 
 
+def _check_number(name: str, value: Any) -> None:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise MXNetTypeError(f"{name} is a number, got {value!r} ({type(value).__name__})")
+
+
+def _check_numbers(cls: type[Optimizer], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse what is no number where an optimizer of ours takes one: later the message would be of an operator's."""
+    for made in {cls.__init__, Optimizer.__init__}:
+        if not str(made.__module__).startswith("mxjax."):
+            continue
+        params = list(inspect.signature(made).parameters.values())[1:]
+        given = (
+            {p.name: a for p, a in zip(params, args, strict=False)} if made is cls.__init__ else {}
+        )
+        given |= kwargs
+        for p in params:
+            if p.name in given and str(p.annotation) in ("float", "float | None"):
+                if given[p.name] is not None or p.annotation == "float":
+                    _check_number(p.name, given[p.name])
+
+
 class Optimizer(Shown):
     """The base of all optimizers: hyperparameters here, the update itself in a pure rule.
 
@@ -127,6 +149,11 @@ class Optimizer(Shown):
     _unshown = frozenset(("aggregate_num", "use_fused_step", "param_dict", "param_idx2name", "sym"))
     lazy_update = False
     rows_need_all = False  # a lazy update of some rows has to see all of them
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if args or kwargs:
+            _check_numbers(cls, args, kwargs)
+        return super().__new__(cls)
 
     def __init__(
         self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None,
@@ -328,6 +355,7 @@ class Optimizer(Shown):
                 "LRScheduler of the optimizer has already been defined, so its learning rate is "
                 "the scheduler's: change the scheduler, or make the optimizer without one"
             )
+        _check_number("learning_rate", lr)
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale: dict[Any, float]) -> None:

@@ -384,6 +384,8 @@ def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Excep
         call.row.advice(call.attrs, [None if isinstance(a, str) else a.shape for a in avals])
         or text
     )
+    if text == "tuple index out of range":  # a shape was asked for an axis that it has not
+        text = f"an array has fewer axes than {call.name} needs"
     scope = local.st.scope
     where = f" in block {scope}" if scope else ""
     if "incompatible shapes for broadcasting" in text:  # which JAX calls a TypeError
