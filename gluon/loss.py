@@ -38,7 +38,7 @@ __all__ = [
 
 
 def _check_array(label: Any, what: str = "labels") -> None:
-    if not is_symbol(label) and not hasattr(label, "asnumpy"):
+    if not is_symbol(label) and not hasattr(label, "shape"):
         raise MXNetTypeError(
             f"{what} are an array of mxjax, got {type(label).__name__}: mx.np.array(...) makes one"
         )
