@@ -98,7 +98,7 @@ class Block(Named, MirroredBlock):
         if (
             kwargs
         ):  # a misspelled option, by the layer's own name and with the option that was meant
-            names = _keywords(cls, cls.__init__)
+            names = _keywords(cls, cls.__init__)  # type: ignore[arg-type]
             for name in kwargs:
                 if names is not None and name not in names and name not in ("prefix", "params"):
                     raise errors.MXNetTypeError(

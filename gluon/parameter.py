@@ -59,7 +59,7 @@ def devices_of(device: Any) -> list[Device]:
     """A device, a list of devices or nothing (the current one) as a list."""
     if device is None:
         return [current_device()]
-    found = [device] if isinstance(device, (Device, str)) else list(device)
+    found: list[Any] = [device] if isinstance(device, (Device, str)) else list(device)
     for one in found:
         if isinstance(one, str):
             raise errors.MXNetTypeError(
