@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import nd
+from ..array.creation import from_numpy as np_from_numpy
 from ..array.sparse.host import HostSparse
 from ..core import default_device
 from ..errors import MXNetValueError, did_you_mean
+from ..modes import is_np_array
 from .io import DataBatch, DataDesc, DataIter
 from .position import as_position, in_range
 
@@ -170,7 +172,9 @@ def _filled(data: np.ndarray, count: int) -> np.ndarray:
 
 def _array(made: Any) -> Any:
     """The array of what a source has made, to which nobody writes."""
-    return made.array(default_device()) if isinstance(made, HostSparse) else nd.from_numpy(made)
+    if isinstance(made, HostSparse):
+        return made.array(default_device())
+    return (np_from_numpy if is_np_array() else nd.from_numpy)(made)
 
 
 class _Ahead:

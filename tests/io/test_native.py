@@ -31,6 +31,19 @@ def images(tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize("by_numpy", [True, False])
+def test_batches_are_of_the_class_of_the_arrays_that_are_made(images, tmp_path, by_numpy):
+    """As in MXNet 2.0.0b1 and 1.9.1."""
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    expected = mx.np.ndarray if by_numpy else mx.nd.NDArray
+    with mx.np_array(by_numpy):
+        csv = mx.io.CSVIter(data_csv=str(tmp_path / "a.csv"), data_shape=(2,), batch_size=2)
+        for it in (csv, records(images)):
+            batch = it.next()
+            assert {type(batch.data[0]), type(batch.label[0])} == {expected}
+            assert type(it.getdata()) is expected
+
+
 def records(path, shape=(3, 2, 2), size=2, kind="ImageRecordIter", **more):
     more = {"preprocess_threads": 2, **more}
     return getattr(mx.io, kind)(path_imgrec=path, data_shape=shape, batch_size=size, **more)
