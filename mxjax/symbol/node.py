@@ -123,9 +123,9 @@ class Node:
     def counts_arrays(self) -> bool:
         """Whether its attribute ``num_args`` says how many arrays it takes."""
         op = self.op
-        return bool(op and op.variadic) and not any(
-            k.startswith("num_") for k in op.attr_params if k != "num_args"
-        )
+        if op is None or not op.variadic:
+            return False
+        return not any(k.startswith("num_") for k in op.attr_params if k != "num_args")
 
     def aux(self) -> tuple[int, ...]:
         """Which of its inputs it updates: auxiliary states."""
