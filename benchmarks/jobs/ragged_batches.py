@@ -1,6 +1,5 @@
 """A small convolution network whose last batch is shorter, evaluated after each epoch in batches of another size."""
 
-import mxnet as mx
 import pace
 from mxnet import autograd, gluon, np, npx
 from mxnet.gluon import nn

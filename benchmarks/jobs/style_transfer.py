@@ -1,6 +1,5 @@
-"""Style transfer: a picture is the parameter, and its loss compares what layers of a fixed network make of three pictures."""
+"""Style transfer: a picture is the parameter; layers of a fixed network compare it with two others."""
 
-import mxnet as mx
 import numpy
 import pace
 from mxnet import autograd, gluon, np, npx
