@@ -264,7 +264,9 @@ class _Counts:
         square = self.beta**2
         score = (1 + square) * precision * recall
         score = score / onp.maximum(square * precision + recall, 1e-12)
-        return score.mean() if average == "macro" else score
+        if average is None:
+            return score
+        return float(score.mean())  # of one number, if it is "micro" or binary
 
     def matthews(self) -> float:
         if self.table is None:

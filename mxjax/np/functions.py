@@ -32,6 +32,7 @@ __all__ = [
     "einsum",
     "flatnonzero",
     "full",
+    "indices",
     "linspace",
     "may_share_memory",
     "ndim",
@@ -94,6 +95,30 @@ def full(
     return _row(
         "full", shape=shape, fill_value=fill_value, dtype=dtype, device=device or ctx, out=out
     )
+
+
+def indices(
+    dimensions: Any, dtype: Any = None, device: Any = None, ctx: Any = None, out: Any = None
+) -> ndarray:
+    """The indices of a grid: int64 (in MXNet 1.9 int32) unless ``dtype`` is given.
+
+    Args:
+      dimensions: the shape of the grid.
+      dtype: the dtype of the result.
+      device: where the result lies; the current device if it is left out.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      ndarray: for each axis the indices along it, of shape ``(len(dimensions), *dimensions)``.
+
+    >>> from mxjax import np
+    >>> np.indices((2, 2)).tolist()
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    if dtype is None and generation() == 1:
+        dtype = "int32"
+    return _row("indices", dimensions=dimensions, dtype=dtype, device=device or ctx, out=out)
 
 
 def linspace(

@@ -244,3 +244,13 @@ def test_shapes_of_binary_labels_in_mxnet_1(kind, labels, predictions, expected,
         assert metric.get()[1] == pytest.approx(expected, abs=1e-12)
         with pytest.raises(ValueError, match=r"labels are \(N,\)"):
             metric.update([mx.nd.array(onp.eye(2)[given])], [mx.nd.array(rng.rand(8, 3))])
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_f1_is_a_float_of_python(average):
+    metric = mx.gluon.metric.F1(average=average)
+    metric.update(
+        [mx.np.array([0, 1, 1, 0])], [mx.np.array([[0.7, 0.3], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]])]
+    )
+    assert type(metric.get()[1]) is float
+    assert "np.float64" not in str(metric)

@@ -148,3 +148,12 @@ def test_operators_of_stored_elements(stype):
         divided = mx.nd._internal._scatter_elemwise_div(given, mx.nd.full((2, 3), 2))
         assert divided.stype == stype
         assert divided.asnumpy().tolist() == (x / 2).tolist()
+
+
+@pytest.mark.parametrize(("version", "dtype"), [("1.9", "int32"), ("2.0", "int64")])
+def test_indices_of_a_grid(version, dtype):
+    with mx.config.scope(compat_version=version):
+        assert mx.np.indices((2, 3)).dtype == dtype
+        assert mx.np.indices((2, 3), dtype="float32").dtype == "float32"
+        got = mx.np.indices((2, 3)).asnumpy()
+    onp.testing.assert_array_equal(got, onp.indices((2, 3)))
