@@ -156,3 +156,32 @@ def test_options_of_hybridize_in_both_generations():
     assert net(nd.ones((1, 3))).shape == (1, 2)
     with pytest.raises(ValueError, match="no option 'static_alocc'"):
         net.hybridize(static_alocc=True)
+
+
+def test_a_programs_own_loss_scale():
+    scaler = mx.amp.loss_scaler.LossScaler()
+    assert (scaler._loss_scale, scaler._next_loss_scale, scaler._unskipped) == (2**16, 2**16, 0)
+    scaler._loss_scale = scaler._next_loss_scale = 128
+    scaler._scale_seq_len = 2
+    assert scaler.loss_scale == 128
+    p = gluon.Parameter("w", shape=(2,))
+    p.initialize()
+    found = []
+    for value in (1.0, np.inf, 1.0, 1.0, 1.0):
+        p.grad()[:] = value
+        found += [
+            (
+                scaler.has_overflow([p]),
+                scaler._loss_scale,
+                scaler._next_loss_scale,
+                scaler._unskipped,
+            )
+        ]
+    assert found == [
+        (False, 128, 128, 1), (True, 128, 64, 0), (False, 64, 64, 1), (False, 64, 128, 0), (False, 128, 128, 1),
+    ]  # fmt: skip
+
+
+def test_a_variable_that_nobody_asked_for():
+    p = gluon.Parameter("w", shape=(2,))
+    assert p._var is None and p.var() is p._var

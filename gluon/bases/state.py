@@ -58,8 +58,8 @@ class ParameterState:
 
     @property
     def _var(self) -> Any:
-        """The parameter's variable."""
-        return self.var()
+        """The parameter's variable; None where nobody asked for it."""
+        return self._variable  # type: ignore[attr-defined]
 
     def _check_and_get(self, arr_list: Any, ctx: Any) -> Any:
         """Of arrays, such as `_data`, that of a device (the only one for None), or all of them for `list`.

@@ -72,6 +72,18 @@ _scaling_gradient.defvjp(lambda data, scale: (data, scale), _pull)
 _SCALING_GRADIENT = core.row("_amp_scaling_gradient", _scaling_gradient).bind()
 
 
+def _number(key: str) -> Any:
+    """An attribute that programs read and set: the number of `state_dict` under a key."""
+
+    def found(scaler: LossScaler) -> Any:
+        return scaler.state_dict()[key]
+
+    def change(scaler: LossScaler, value: Any) -> None:
+        scaler.load_state_dict({**scaler.state_dict(), key: value})
+
+    return property(found, change)
+
+
 class LossScaler(Shown):
     """A loss scale that halves when a gradient overflows and doubles after 2,000 steps without.
 
@@ -99,6 +111,8 @@ class LossScaler(Shown):
                 counts = [mnp.array(each, dtype="int32", device=device) for each in self._begin[2:]]
                 found = self._states[device] = scales + counts
         return found
+
+    _loss_scale, _next_loss_scale, _unskipped = map(_number, ("scale", "next", "unskipped"))
 
     @property
     def loss_scale(self) -> float:
