@@ -457,3 +457,12 @@ def test_every_folder_with_modules_is_a_package():
 def test_the_wings_are_seen_through_relative_links(wing):
     link = ROOT / "mxjax" / wing
     assert link.is_symlink() and str(link.readlink()) == f"../{wing}"
+
+
+def test_lists_of_files_and_modules_name_what_is_there():
+    """A name that moved away would be passed over without a word."""
+    from mxjax.gluon.data._worker_boot import LIGHT, NOT_LIGHT
+    from tests.numeric import FOLDERS
+
+    assert not set(LIGHT + NOT_LIGHT) - MODULES
+    assert all((ROOT / "tests" / name).exists() for name in FOLDERS)
