@@ -451,8 +451,8 @@ def _is_shapeless(node: Node) -> bool:
 def _unsettled(node: Node) -> tuple[int, ...]:
     """The axes of what an operator without arrays makes whose lengths are not known.
 
-    They are 0 in the attribute `shape` of mx.sym's operators, which know no empty arrays; `dialect.open_begin_states` opens
-    those of a recurrent network's begin states.
+    They are 0 in the attribute `shape` of mx.sym's operators, which know no empty arrays;
+    `dialect.open_begin_states` opens those of a recurrent network's begin states.
     """
     if node.inputs or node.op is None:
         return ()
