@@ -139,8 +139,12 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
 
     @property
     def name(self) -> str:
-        """The parameter's own name, such as ``weight``."""
+        """The parameter's own name, such as ``weight``; programs of MXNet 1 set it."""
         return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
 
     @property
     def grad_req(self) -> str:
@@ -498,20 +502,6 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
     def variable_name(self) -> str | None:
         """The name of `var`; None where nobody asked for it."""
         return None if self._variable is None else self._variable.name
-
-    @property
-    def _data(self) -> list[Any] | None:
-        """The arrays; None before there are any, as in MXNet."""
-        return None if self._arrays is None else list(self._arrays.values())
-
-    @property
-    def _grad(self) -> list[Any] | None:
-        """The gradients; None where there are none, as in MXNet."""
-        return (
-            None
-            if self._arrays is None or self._grad_req == "null"
-            else [a.grad for a in self._arrays.values()]
-        )
 
     def zero_grad(self) -> None:
         """Set the gradients on all devices to zero."""

@@ -185,3 +185,14 @@ def test_a_programs_own_loss_scale():
 def test_a_variable_that_nobody_asked_for():
     p = gluon.Parameter("w", shape=(2,))
     assert p._var is None and p.var() is p._var
+
+
+def test_arrays_put_in_the_place_of_a_parameters():
+    net = nn.Dense(2, in_units=2, use_bias=False)
+    net.initialize()
+    net.weight._data[0] = nd.array([[1.0, 2], [3, 4]])
+    assert net(nd.ones((1, 2))).asnumpy().tolist() == [[3, 7]]
+    net.weight._grad[:] = [nd.ones((2, 2)) * 5]
+    assert net.weight.grad().asnumpy().sum() == 20
+    net.weight.name = "other"
+    assert net.weight.name == "other"

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from mxjax.autograd import pause
 from mxjax.errors import MXNetError
+
+
+class _Held(list[Any]):
+    """The arrays of a parameter. What a program puts in the place of one is written into it, since the list is made
+    anew each time."""
+
+    def __setitem__(self, place: Any, array: Any) -> None:
+        places = range(len(self))[place]
+        one = isinstance(places, int)
+        with pause():
+            for k, a in zip([places] if one else places, [array] if one else array, strict=True):
+                self[k][:] = a
 
 
 class ParameterState:
@@ -34,6 +47,18 @@ class ParameterState:
     @_deferred_init.setter
     def _deferred_init(self, waiting: tuple[Any, ...]) -> None:
         self._deferred = waiting or None
+
+    @property
+    def _data(self) -> list[Any] | None:
+        """The arrays; None before there are any, as in MXNet."""
+        return None if self._arrays is None else _Held(self._arrays.values())
+
+    @property
+    def _grad(self) -> list[Any] | None:
+        """The gradients; None where there are none, as in MXNet."""
+        if self._arrays is None or self.grad_req == "null":  # type: ignore[attr-defined]
+            return None
+        return _Held(a.grad for a in self._arrays.values())
 
     @property
     def _ctx_list(self) -> list[Any] | None:
