@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from ..._jax_private import find
-from . import cpu_exp, cpu_nan
+from . import cpu_exp, cpu_nan, cpu_product
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -194,6 +194,7 @@ def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any
             (lax.atan2_p, real(arctan2, "atan2")),
             *cpu_nan.rules(mlir),
             *cpu_exp.rules(mlir),
+            *cpu_product.rules(mlir),
             *cpu_nan.rules_of_bools(mlir, cpu_exp.conversion(mlir)),
             *more,
         )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.ops.lowering.linear import materialize
+from mxjax.core.compile.cpu_product import materialize
 
 # More of a patch's places than this are computed in the program; fewer are a constant of it.
 MOST_INDICES = 1 << 18

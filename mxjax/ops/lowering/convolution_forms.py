@@ -15,10 +15,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mxjax.core.compile.cpu_product import materialize
 from mxjax.ops.lowering import grouped, winograd
 from mxjax.ops.lowering.columns import Window, col2im, im2col
 from mxjax.ops.lowering.convolution_plan import NARROW, Plan, choose, neighbours
-from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
+from mxjax.ops.lowering.linear import bilinear_triple, linear_pair
 
 # A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
 # bytes at a time.

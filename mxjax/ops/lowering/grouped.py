@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mxjax.ops.lowering.linear import materialize
+from mxjax.core.compile.cpu_product import materialize
 
 # Kernels of more elements than this are not written down one by one.
 MOST_TAPS = 49

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import ad, batching, mlir
 
 from mxjax.core.compile import cpu_code, outline
@@ -21,11 +20,6 @@ from mxjax.core.interpret.numpy_control import TERMS
 
 if TYPE_CHECKING:
     from jax.extend.core import Primitive
-
-
-def materialize(x: jax.Array) -> jax.Array:
-    """x in memory in row-major order: the constraint also ends XLA's fusions."""
-    return with_layout_constraint(x, Layout(major_to_minor=tuple(range(x.ndim))))
 
 
 def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primitive, Primitive]:

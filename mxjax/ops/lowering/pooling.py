@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.ops.lowering.linear import linear_pair, materialize
+from mxjax.core.compile.cpu_product import materialize
+from mxjax.ops.lowering.linear import linear_pair
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 CONVENTIONS = ("valid", "full", "same")

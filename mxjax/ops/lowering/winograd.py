@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.ops.lowering.linear import materialize
+from mxjax.core.compile.cpu_product import materialize
 
 # What the sums of tiles take at a time: they stay in the processor's cache from their making to their product.
 PIECE_BYTES = 1 << 20
