@@ -162,6 +162,11 @@ def successors(steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int]
     return found
 
 
+# What waits before updates of weights may be so many times what would be copied without a barrier, where it waits for
+# results of the program: an encoder's step takes 0.97 of the time then, that of a U-Net, whose weights are few, 1.04.
+OF_RESULTS = 8
+
+
 def overwriting(
     steps: Sequence[Step],
     avals: Sequence[Aval],
@@ -174,7 +179,8 @@ def overwriting(
     Unless the compiler sees that all readers come first, it saves a copy of the input for them. An update
     takes all gradients, and these depend on all readers: a barrier before it is enough. But gradients
     that meet there may all be computed at the end, with all that they are computed from in memory until
-    then: where that is more than the copies, there is no barrier. Nor is there one before a step that takes
+    then: where that is more than the copies, there is no barrier. Results of the program wait for its end anyway:
+    where all gradients are, it may be some times as much. Nor is there one before a step that takes
     more of what others made than it writes over: a backward pass would hold every mask instead of computing it
     where it reads it, to save the copy of a channel's mean.
     """
@@ -187,15 +193,13 @@ def overwriting(
             readers[i] = readers.get(i, 0) + 1
     read = [j for j in donate if j in after and readers[-1 - j] > 1]
     copies = sum(avals[j].nbytes for j in read)
-    if sum(made.values()) > copies:
-        return frozenset()
     over = {after[j]: avals[j].nbytes for j in read}
     written = {
         s: sum(over.get(k, 0) for k in range(s.first, s.first + len(s.avals))) for s in steps
     }
-    return frozenset(
-        s for s, n in written.items() if n and n >= sum(made.get(i, 0) for i in set(s.args))
-    )
+    met = {s: sum(made.get(i, 0) for i in set(s.args)) for s, n in written.items() if n}
+    most = copies * (1 if any(met.values()) else OF_RESULTS)
+    return frozenset(s for s, n in met.items() if n <= written[s] and sum(made.values()) <= most)
 
 
 def kind(a: Aval) -> tuple[Any, ...]:
