@@ -267,6 +267,17 @@ def test_an_update_comes_after_all_readers_unless_more_would_wait_for_it():
     assert late([1, 3]) == frozenset()  # gradients too, which are more than the copies are
 
 
+@pytest.mark.parametrize("waiting, late", [(4000, True), (4001, False)])
+def test_an_update_of_which_all_gradients_are_results_lets_more_wait(waiting, late):
+    weight, data = -1, -2
+    forward = _Step(0, (_Array(waiting),), (weight, data))
+    backward = _Step(1, (_Array(1000),), (0, weight))
+    update = _Step(2, (_Array(1000),), (weight, 1))
+    steps, avals = [forward, backward, update], [_Array(1000), _Array(64)]
+    found = overwriting(steps, avals, [1, 2], [0], {0: 2})
+    assert found == ({update} if late else frozenset())
+
+
 def test_inputs_that_need_no_copy_to_be_written_over():
     """On a GPU others are not donated: XLA puts copies into one kernel, in any order."""
     from types import SimpleNamespace

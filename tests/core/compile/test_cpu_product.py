@@ -39,7 +39,9 @@ def test_which_products_are_turned_and_what_they_give(rows, m, n, turned):
     made = program(a, b)
     assert ("stablehlo.transpose" in made.as_text()) is turned
     want = a.T.astype("float64") @ b.astype("float64")
-    np.testing.assert_allclose(made.compile()(a, b), want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+    np.testing.assert_allclose(
+        made.compile()(a, b), want, rtol=1e-5, atol=1e-5 * np.abs(want).max()
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32"])
