@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
 from mxjax.core.compile import cpu_code, outline
+from mxjax.core.compile.cpu_product import materialize as materialize
 from mxjax.core.interpret.numpy_control import TERMS
 
 if TYPE_CHECKING:
