@@ -432,7 +432,7 @@ def recorded(names):
             if not op.tests.samples:
                 continue
             case = op.tests.samples[0]
-            fronts = set(op.names.fronts.fronts)
+            fronts = set(op.names.fronts)
             legacy = op.legacy or (fronts and all(f.startswith("nd") for f in fronts))
             make = mx.nd.array if legacy else mx.np.array
             rng = np.random.RandomState(7)
