@@ -69,7 +69,7 @@ def split(
     if op.variadic:
         if not op.attr_params and (len(args) > 1 or type(args[0] if args else None) in _NUMBERS):
             # What np.array makes of numbers.
-            arrays, rest = [np.float32(a) if type(a) in _NUMBERS else a for a in args], []
+            arrays, rest = [np.array(a, "f4") if type(a) in _NUMBERS else a for a in args], []
         elif args and isinstance(args[0], (list, tuple, Iterator)):
             arrays, rest = list(args[0]), list(args[1:])
         elif (

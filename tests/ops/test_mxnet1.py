@@ -157,3 +157,12 @@ def test_indices_of_a_grid(version, dtype):
         assert mx.np.indices((2, 3), dtype="float32").dtype == "float32"
         got = mx.np.indices((2, 3)).asnumpy()
     onp.testing.assert_array_equal(got, onp.indices((2, 3)))
+
+
+@pytest.mark.parametrize("version", ["1.9", "2.0"])
+def test_numbers_beside_arrays_are_float32(version):
+    with mx.config.scope(compat_version=version):
+        made = mx.np.atleast_1d(mx.np.ones(2), 3.0, 2)
+    assert [(m.dtype.name, m.tolist()) for m in made] == [
+        ("float32", [1, 1]), ("float32", [3]), ("float32", [2]),
+    ]  # fmt: skip
