@@ -35,7 +35,7 @@ def is_faster_turned(a: Any, b: Any) -> bool:
     if a.dtype != np.float32 or b.dtype != np.float32:
         return False
     (rows, m), (_, n) = a.shape, b.shape
-    return rows >= _LEAST_ROWS and _LEAST <= n <= _MOST and m >= 2 * n
+    return bool(rows >= _LEAST_ROWS and _LEAST <= n <= _MOST and m >= 2 * n)
 
 
 def turned(a: Any, b: Any, **params: Any) -> Any:
