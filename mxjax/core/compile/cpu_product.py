@@ -55,7 +55,9 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
         known = params["dimension_numbers"] == _BY_ROWS and all(
             a.ndim == 2 and all(isinstance(n, int) for n in a.shape) for a in ctx.avals_in
         )
-        plain = ctx.avals_out[0].dtype == np.float32
+        # What ends XLA's fusions would also gather what lies on several devices.
+        alone = getattr(ctx.module_context.axis_context, "num_devices", None) == 1
+        plain = alone and ctx.avals_out[0].dtype == np.float32
         return (own if known and plain and is_faster_turned(*ctx.avals_in) else as_jax)(
             ctx, *xs, **params
         )

@@ -60,6 +60,18 @@ def test_sums_of_another_dtype_are_as_jax_has_them():
         np.testing.assert_allclose(made.compile()(a, b), want, rtol=1e-12, atol=1e-12)
 
 
+def test_on_several_devices_nothing_is_gathered():
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), ("d",))
+    if mesh.size < 2:
+        pytest.skip("needs two devices")
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "d"))
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    a, b = jax.device_put(drawn(128, 64), split), jax.device_put(drawn(128, 16, seed=1), whole)
+    made = program(a, b).compile()
+    assert "all-gather" not in made.as_text()
+    np.testing.assert_allclose(made(a, b), np.asarray(a).T @ np.asarray(b), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_gradients_of_a_wide_dense_layer(hybrid):
     x, w = drawn(130, 16), drawn(50, 16, seed=1)
