@@ -473,6 +473,9 @@ class HybridBlock(HybridState, Block):
 
         The inputs are called `data`, or `data0`, `data1`, ... `SymbolBlock.imports` reads what is written.
 
+        Returns:
+          The two paths (the second is None where there are no parameters); nothing under MXNet 1's meaning.
+
         Raises:
           RuntimeError: the block was not hybridized and called, or runs something that is no operator.
         """

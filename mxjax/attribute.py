@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from mxjax import core, errors
 
@@ -44,6 +45,8 @@ class AttrScope(Shown):
     """
 
     current = _Current()
+    #: How many bodies of loops and branches had a name; programs of MXNet read it, and put another in its place.
+    _subgraph_names: ClassVar[dict[str, int]] = defaultdict(int)
 
     def _shown(self) -> dict[str, Any]:
         return self._own
@@ -117,3 +120,9 @@ def current() -> AttrScope:
     {}
     """
     return _current.get()
+
+
+def count_subgraph(name: str) -> None:
+    """Count a loop's or branch's body in `AttrScope._subgraph_names`, by MXNet's name for it."""
+    scope = current()._attr.get("__subgraph_name__")
+    AttrScope._subgraph_names[f"{scope}${name}" if scope else name] += 1

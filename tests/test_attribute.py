@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -101,3 +102,23 @@ def test_a_misspelled_name_is_warned_of() -> None:
 def test_a_scope_that_was_not_entered_is_not_left() -> None:
     with pytest.raises(errors.MXNetAssertionError, match="without being entered"):
         mx.AttrScope().__exit__(None, None, None)
+
+
+def test_the_bodies_of_branches_are_counted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As MXNet 2.0.0b1 counts them; a program puts a table of its own in the place of the first."""
+    monkeypatch.setattr(mx.AttrScope, "_subgraph_names", defaultdict(int))
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            return mx.npx.cond(lambda x: x > 0, lambda x: x * 2, lambda x: x, [x], name="c")
+
+    with mx.AttrScope(__subgraph_name__="a"):
+        for _ in range(2):
+            net = Net()
+            net.hybridize()
+            net(mx.np.ones((1,)))
+    assert mx.AttrScope._subgraph_names == dict.fromkeys(("a$c_pred", "a$c_then", "a$c_else"), 2)
+    x = mx.sym.var("x")
+    mx.sym.contrib.foreach(lambda a, s: (a + s, s), x, mx.sym.var("s"), name="f")
+    mx.sym.contrib.while_loop(lambda a: a < 3, lambda a: (a, [a + 1]), [x], 3, name="w")
+    assert list(mx.AttrScope._subgraph_names)[3:] == ["f", "w_cond", "w_func"]

@@ -53,11 +53,10 @@ LAYERS = (
             "util",
             "base",
         ),
-        *("modes", "older_base"),
+        *("attribute", "modes", "older_base"),
     },
     {
         *(
-            "attribute",
             "context",
             "debug",
             "dlpack",

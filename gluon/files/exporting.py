@@ -42,6 +42,8 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
         serialization.save_parameters(params_file, marked)
     else:
         nd.save(params_file, {name: a.as_nd_ndarray() for name, a in marked.items()})
+    if generation() == 1:
+        return None  # the names of the files came with MXNet 2
     return symbol_file, params_file if marked else None  # there is a file in any case, as in MXNet
 
 

@@ -51,6 +51,12 @@ class _Arrays(Source):
     def make(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.data[numbers], self.label[numbers]
 
+    def filler(self, order: np.ndarray, pad: int) -> np.ndarray:
+        if self.round_batch or len(order) < self.batch_size:
+            return super().filler(order, pad)
+        # MXNet writes each batch over the one before it, which shows at the end of a shorter one.
+        return order[len(order) - self.batch_size :][:pad]
+
 
 def _csv(path: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     width = math.prod(shape)
@@ -78,8 +84,8 @@ def CSVIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
       data_shape: of a row; (2, 3) takes six numbers.
       label_csv, label_shape: the same for labels; without them labels are zeros.
       batch_size: rows in a batch.
-      round_batch: the last batch is filled from the beginning, and the next epoch goes on after that; otherwise by
-        zeros.
+      round_batch: the last batch is filled from the beginning, and the next epoch goes on after that; otherwise the
+        end of the batch before it shows there, or zeros where it is the first. `pad` counts these rows.
       dtype: float32, int32 or int64.
       part_index, num_parts: only this part of the rows, of so many.
       data_name, label_name: names of data and label.

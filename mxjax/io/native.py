@@ -144,7 +144,7 @@ class Source:
     def batches(self, order: np.ndarray, begin: int) -> Iterator[HostBatch]:
         """The batches of an epoch.
 
-        With `round_batch` the last one is filled from the beginning; otherwise by zeros.
+        With `round_batch` the last one is filled from the beginning; otherwise as `filler` says.
         """
         for at in range(begin, len(order), self.batch_size):
             yield self.batch(order[at : at + self.batch_size], order)
@@ -152,14 +152,18 @@ class Source:
     def batch(self, numbers: np.ndarray, order: np.ndarray) -> HostBatch:
         """A batch of some samples, filled where they are too few."""
         pad = self.batch_size - len(numbers)
-        if pad and self.round_batch:
-            numbers = np.concatenate([numbers, np.resize(order, pad)])
+        if pad:
+            numbers = np.concatenate([numbers, self.filler(order, pad)])
         data, label = self.make(numbers)
         if len(data) < self.batch_size:
             data, label, numbers = (
                 _filled(each, self.batch_size) for each in (data, label, numbers)
             )
         return data, label, pad, self.indices(numbers)
+
+    def filler(self, order: np.ndarray, pad: int) -> np.ndarray:
+        """The samples that fill an epoch's last batch, up to `pad`; zeros stand where they are fewer."""
+        return np.resize(order, pad) if self.round_batch else order[:0]
 
     def indices(self, numbers: np.ndarray) -> np.ndarray:
         """What `getindex` gives for these samples."""

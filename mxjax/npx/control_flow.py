@@ -16,6 +16,7 @@ from .. import errors
 from ..array.classes import ndarray
 from ..array.invoke import call
 from ..array.ndarray import NDArray
+from ..attribute import count_subgraph
 from ..core import TRACED, Value, aval, is_recording, record_paired, recording, rng
 from ..core import host as host_value
 from ..core.calls.reading import ReadWhileRecording
@@ -124,10 +125,10 @@ class _Part:
         self,
         fn: Callable[[list[NDArray]], Any],
         name: str,
-        like: Sequence[Any],
+        like: Sequence[Any],  # class and aval of what the function is called with
         draws: rng.GraphStream,
     ):
-        """``like``: class and aval of what the function is called with."""
+        count_subgraph(name)
         device = like[0][1].device if like else draws.key.aval.device
         self.base = draws.base
         with recording(name, device, [a for _, a in like], tracers=True) as self._rec:
@@ -581,9 +582,7 @@ def cond(
     >>> mx.npx.cond(lambda x: x.sum() > 1, lambda x: x * 2, lambda x: x * 3, mx.np.array([3.0]))
     array([6.])
     """
-    given = (
-        [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    )
+    given = [] if inputs is None else inputs if isinstance(inputs, (list, tuple)) else [inputs]
     chosen = pred(*given) if callable(pred) else pred
     keep = _legacy(given, chosen)
     arrays, tree = _given(given, "cond", "inputs", keep)
@@ -610,6 +609,7 @@ def _branches(
     parts = []
     most = 0
     base = _stream([chosen])
+    count_subgraph(f"{name}_pred")
     for fn, which in ((then_func, "then"), (else_func, "else")):
 
         def run(given: list[NDArray], fn: Callable[..., Any] = fn) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import errors, name
+from .. import attribute, errors, name
 from ..ops.table import TABLE
 from .node import Entry, Node, Subgraph, last_serial
 from .symbol import Symbol, _Symbol
@@ -155,6 +155,7 @@ def foreach(
             f"the body gives {len(after)} states, and there are {len(states)} init_states"
         )
     cut = _Cut([*made, *after], [*ins, *begin], start)
+    attribute.count_subgraph(name)
     order = cut.graph.variables
     at = {n: k for k, n in enumerate(order)}
     params = {
@@ -220,6 +221,8 @@ def while_loop(
             f"func gives {len(after)} loop_vars, and there are {len(given)}"
         )
     step = _Cut([*made, *after], ins, start)
+    for part in ("cond", "func"):
+        attribute.count_subgraph(f"{name}_{part}")
     entries = [s._entries[0] for s in given]
     inputs: list[Entry] = list(entries)
     locs = [_located(cut, entries, inputs) for cut in (held, step)]
@@ -285,6 +288,8 @@ def cond(
     if callable(pred) and not isinstance(pred, Symbol):
         pred = pred(*given)
     cuts = [_Cut(_flat(pred, "pred"), [], start)]
+    for part in ("pred", "then", "else"):
+        attribute.count_subgraph(f"{name}_{part}")
     shapes = []
     for branch in (then_func, else_func):
         start = last_serial()

@@ -78,6 +78,28 @@ def test_csv(tmp_path):
         mx.io.CSVIter(data_cvs="a", data_shape=(2,), batch_size=1)
 
 
+@pytest.mark.parametrize(
+    ("size", "last", "index"),
+    [
+        (3, [18, 12, 15], [6, 4, 5]),
+        (4, [12, 15, 18, 9], [4, 5, 6, 3]),
+        (8, [*range(0, 19, 3), 0], 0),
+    ],
+)
+def test_a_short_batch_of_a_csv_ends_as_the_one_before_it(tmp_path, size, last, index):
+    """As MXNet 1.9.1 and 2.0.0b1 fill it: each batch is written over the one before it."""
+    np.savetxt(tmp_path / "a.csv", np.arange(21).reshape(7, 3), delimiter=",")
+    np.savetxt(tmp_path / "b.csv", np.arange(7) * 3)
+    names = {"data_csv": str(tmp_path / "a.csv"), "label_csv": str(tmp_path / "b.csv")}
+    it = mx.io.CSVIter(**names, data_shape=(3,), batch_size=size, round_batch=False)
+    for _ in range(2):
+        *_, batch = it
+        assert batch.data[0].asnumpy()[:, 0].tolist() == last
+        assert batch.label[0].asnumpy().ravel().tolist() == last and batch.pad == size - 7 % size
+        assert not index or batch.index.tolist() == index
+        it.reset()
+
+
 def test_libsvm(tmp_path):
     (tmp_path / "a.t").write_text("1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
     it = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "a.t"), data_shape=(3,), batch_size=3)

@@ -40,6 +40,16 @@ def test_a_checkpoint_of_module():
     np.testing.assert_allclose(got.asnumpy(), expected["output"], rtol=1e-4, atol=1e-6)
 
 
+def test_the_names_of_the_files_are_given_back_since_mxnet_2(tmp_path):
+    net, x = network()
+    net.hybridize()
+    net(x)
+    names = net.export(tmp_path / "net", epoch=2)
+    assert names == (f"{tmp_path}/net-symbol.json", f"{tmp_path}/net-0002.params")
+    with mx.config.scope(compat_version="1.9"):
+        assert net.export(tmp_path / "old") is None and (tmp_path / "old-0000.params").exists()
+
+
 def test_a_model_of_mxnet_is_trained_further():
     path = FORMATS / "mxnet191" / "conv"
     net = SymbolBlock.imports(f"{path}-symbol.json", "data", f"{path}-0003.params")
