@@ -8,6 +8,8 @@ import importlib
 import io
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +173,30 @@ def test_arrays_of_mxnet(version, name):
         assert np.dtype(found.dtype).name == kind
     else:
         assert isinstance(found, mx.np.ndarray)
+
+
+def test_a_sparse_array_whose_length_mxnet_did_not_know_yet_when_it_was_pickled():
+    """1.9.1 writes the shape of the values before they are there, and reads what it wrote."""
+    raw = bytes.fromhex(
+        "c9fa93f9 02000000 01000000 0000000000000000 02000000 0200000000000000 0200000000000000"
+        "0100000000000000 01000000 06000000 01000000 0300000000000000 06000000 01000000 0200000000000000"
+        "000000000000f03f 0000000000000040 0000000000000000 0100000000000000 0200000000000000"
+        "0100000000000000 0000000000000000"
+    )
+    for bytes_of in (raw, raw[:12] + bytes([2]) + raw[13:]):
+        found = mx.nd.sparse.CSRNDArray.__new__(mx.nd.sparse.CSRNDArray)
+        found.__setstate__({"handle": bytearray(bytes_of)})
+        assert found.asnumpy().tolist() == [[0, 1], [2, 0]] and found.stype == "csr"
+
+
+def test_a_program_may_begin_by_reading_an_array_of_mxnet():
+    """Nothing but the class has been asked for: what reads the bytes is found from there."""
+    code = (
+        "import base64, pickle, mxjax.as_mxnet;"
+        f"print(pickle.loads(base64.b64decode({RECORDED['1.9.1']['nd float32']['pickle']!r})).shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("("), done.stderr
 
 
 @pytest.mark.parametrize("version", RECORDED)

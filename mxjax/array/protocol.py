@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,6 @@ from .handle import Handle
 
 #: The dtype that printing does not mention; ``npx.set_np(dtype=True)`` makes it float64.
 default_dtype = [np.dtype(np.float32)]
-
-
-#: Makes an array of the bytes in a pickle of MXNet; whether it is one of mx.nd. (`serialization`, which reads them.)
-of_mxnet_pickles: list[Callable[[bytes, bool], Any]] = []
 
 
 class Protocol(Handle):
@@ -137,7 +133,9 @@ class Protocol(Handle):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what a pickle of MXNet holds; those of this package need `__reduce__` alone."""
-        made = of_mxnet_pickles[0](state["handle"], self._legacy)  # type: ignore[attr-defined]
+        # The reader is above arrays, and may not be there yet: a program may begin by reading a pickle.
+        reader = importlib.import_module("mxjax.serialization")
+        made = reader.from_raw_bytes(state["handle"], self._legacy)  # type: ignore[attr-defined]
         for name in ("_stored", "_v", "_var"):
             if hasattr(made, name):
                 setattr(self, name, getattr(made, name))
