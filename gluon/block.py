@@ -49,18 +49,6 @@ def _keywords(cls: type, init: Callable[..., None]) -> tuple[str, ...] | None:
     return None
 
 
-def _check_given(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Refuse the arguments of a layer whose constructor has the name of a private class, by the layer's name."""
-    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-    try:
-        signature.bind(
-            None, *args, **{k: v for k, v in kwargs.items() if k not in ("prefix", "params")}
-        )
-    except TypeError as error:
-        names = ", ".join(list(signature.parameters)[1:])
-        raise errors.MXNetTypeError(f"{cls.__name__}({names}): {error}") from None
-
-
 class Block(Named, MirroredBlock):
     """The base of all layers and networks: define ``forward`` on arrays.
 
@@ -105,8 +93,6 @@ class Block(Named, MirroredBlock):
                         f"{cls.__name__} got an unexpected keyword argument {name!r}"
                         f"{errors.did_you_mean(name, names)}. It takes {', '.join(names)}"
                     )
-        if (args or kwargs) and cls.__init__.__qualname__[0] == "_":
-            _check_given(cls, args, kwargs)
         return super().__new__(cls)
 
     def __init__(

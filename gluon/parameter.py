@@ -12,6 +12,7 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array, nd_array
 from mxjax.array.handle import assign
+from mxjax.array.ndarray import element_type
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
 from mxjax.core import apart, hooks, lay, memory, outside, relaid, rng
@@ -114,7 +115,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         self._shape = (
             (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
         )
-        self._dtype = np.dtype(dtype)
+        self._dtype = element_type(dtype)
         self._dtype_text = str(dtype)  # as it was given: what MXNet's repr shows
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
@@ -550,7 +551,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
     @all_or_nothing("_arrays")
     def cast(self, dtype: Any) -> None:
         """Convert the value and the gradient to another dtype."""
-        self._dtype = np.dtype(dtype)
+        self._dtype = element_type(dtype)
         self._dtype_text = str(dtype)
         if self._arrays is not None:
             with pause():

@@ -95,7 +95,12 @@ class Device(Scope, metaclass=_Devices):
                 f"no device type {device_type!r}: one of {', '.join(devices.PLATFORMS)} is expected"
             )
         self.device_type = device_type
-        self.device_id = int(device_id)
+        try:
+            self.device_id = int(device_id)
+        except (TypeError, ValueError):
+            raise errors.MXNetValueError(
+                f"device_id={device_id!r}: the device's number is expected, as in mx.{device_type}(0)"
+            ) from None
         self._found: Any = None
 
     @property

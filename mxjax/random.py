@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from .core import rng
 from .device import Device
-from .errors import MALFORMED, FormatError
+from .errors import MALFORMED, FormatError, MXNetValueError
 
 __all__ = ["get_state", "seed", "set_state", "use_key"]
 
@@ -22,12 +23,22 @@ def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None
       seed_state: the number that streams begin with.
       device: where the result lies; the current device if it is left out.
       ctx: MXNet 1's name of `device`.
+
+    Raises:
+      ValueError: the seed is no integer.
     """
+    try:
+        number = operator.index(seed_state)
+    except TypeError:
+        raise MXNetValueError(
+            f"seed_state must be int, got {seed_state!r} ({type(seed_state).__name__}): "
+            "convert it with int(...)"
+        ) from None
     where = ctx if ctx is not None else device
     if where == "all":
-        rng.seed(int(seed_state))
+        rng.seed(number)
     else:
-        rng.seed(int(seed_state), Device(where).placement)
+        rng.seed(number, Device(where).placement)
 
 
 def use_key(key: Any) -> AbstractContextManager[Any]:

@@ -4,7 +4,9 @@ import builtins
 
 import pytest
 
+import mxjax as mx
 from mxjax import error, errors
+from mxjax.gluon import data, nn, rnn
 
 MIXED = [
     (cls, getattr(builtins, name.removeprefix("MXNet")))
@@ -89,3 +91,39 @@ def test_damage_is_named_once():
         errors.parsing("a.json"),
     ):
         raise MemoryError("1 TiB")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "text"),
+    [
+        (nn.Conv2D, TypeError, r"^Conv2D\(channels, kernel_size, .*required argument: 'channels'"),
+        (lambda: nn.Conv2D(3), TypeError, r"^Conv2D\(.*required argument: 'kernel_size'"),
+        (nn.Conv1DTranspose, TypeError, r"^Conv1DTranspose\(channels, "),
+        (nn.Dense, TypeError, r"^Dense\(units, .*required argument: 'units'"),
+        (rnn.GRUCell, TypeError, r"^GRUCell\(hidden_size, "),
+        (lambda: mx.cpu("a"), ValueError, r"device_id='a': the device's number.*mx.cpu\(0\)"),
+        (lambda: mx.random.seed("a"), ValueError, r"must be int, got 'a' \(str\).*int\("),
+        (lambda: mx.random.seed(1.5), ValueError, r"must be int, got 1.5 \(float\)"),
+        (lambda: nn.Dense(1).cast("flaot16"), TypeError, "'flaot16'.*did you mean 'float16'"),
+        (lambda: nn.Dense(1, dtype="int9"), TypeError, "'int9'.*did you mean 'int"),
+        (lambda: mx.init.Xavier(magnitude="a"), ValueError, r"magnitude='a': a number"),
+        (lambda: data.DataLoader(5), TypeError, r"dataset is expected.*got 5 \(int\)"),
+        (lambda: data.DataLoader([1]), ValueError, r"batch_size must.*DataLoader\(dataset, batch"),
+    ],
+)
+def test_what_was_expected_what_arrived_and_the_mend(wrong, kind, text):
+    with pytest.raises(kind, match=text) as caught:
+        wrong()
+    assert isinstance(caught.value, errors.MXNetError)
+
+
+def test_a_type_error_inside_of_a_layer_is_its_own():
+    class Net(nn.Dense):
+        def __init__(self):
+            super().__init__(3, activation="relu")
+            len(5)
+
+    with pytest.raises(TypeError, match="has no len"):
+        Net()
+    with pytest.raises(TypeError, match="takes 1 positional argument"):
+        Net(3)

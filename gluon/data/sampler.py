@@ -206,6 +206,11 @@ def make_batch_sampler(
     batch_sampler: Iterable[list[int]] | None,
 ) -> Any:
     """The batch sampler that a loader's arguments describe; contradictions are errors."""
+    if not hasattr(dataset, "__getitem__"):
+        raise MXNetTypeError(
+            "a dataset is expected, which gives its samples by number (an ArrayDataset, a list, an array), "
+            f"got {dataset!r:.80} ({type(dataset).__name__})"
+        )
     if batch_sampler is not None:
         given = {
             "batch_size": batch_size is not None,
@@ -221,7 +226,9 @@ def make_batch_sampler(
             )
         return batch_sampler
     if batch_size is None:
-        raise MXNetValueError("batch_size must be given, unless batch_sampler is")
+        raise MXNetValueError(
+            "batch_size must be given, unless batch_sampler is: DataLoader(dataset, batch_size=32)"
+        )
     if sampler is None:
         length = len(dataset)
         sampler = RandomSampler(length) if shuffle else SequentialSampler(length)

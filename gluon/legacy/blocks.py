@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mxjax.errors import MXNetAttributeError
+from mxjax.errors import MXNetAttributeError, MXNetTypeError
 from mxjax.modes import generation
 
 from ..parameter import Parameter
@@ -177,12 +178,33 @@ def accept_names(cls: type) -> None:
     missing = [name for name in ("prefix", "params") if name not in named]
     if not missing:
         return
+    ours = str(init.__module__).startswith("mxjax.")
 
     @functools.wraps(init)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
         for name in missing:
             if name in kwargs:
                 vars(self).setdefault("_given", {})[name] = kwargs.pop(name)
-        init(self, *args, **kwargs)
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            # Of the call itself, not of what it runs: then the layer's own name says it, and what it takes.
+            if ours and error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                kind = type(self) if cls.__name__[0] == "_" else cls
+                raise _refused(kind.__name__, init, args, kwargs) or error from None
+            raise
 
     cls.__init__ = wrapped  # type: ignore[misc]
+
+
+def _refused(
+    name: str, init: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> MXNetTypeError | None:
+    """What is wrong with a layer's arguments, if anything is, with the names that it takes."""
+    signature = inspect.signature(init)
+    try:
+        signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        names = ", ".join(list(signature.parameters)[1:])
+        return MXNetTypeError(f"{name}({names}): {error}")
+    return None

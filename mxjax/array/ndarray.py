@@ -445,9 +445,10 @@ def element_type(dtype: Any) -> np.dtype:
             import ml_dtypes
 
             return np.dtype(ml_dtypes.bfloat16)
+        names = "float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool"
+        meant = errors.did_you_mean(dtype, names.split()) if isinstance(dtype, str) else ""
         raise errors.MXNetTypeError(
-            f"data type {dtype!r} not understood: float32, float64, float16, bfloat16, int8 ... "
-            "uint64 and bool exist"
+            f"data type {dtype!r} not understood{meant or ': ' + names.replace(' ', ', ') + ' exist'}"
         ) from None
 
 

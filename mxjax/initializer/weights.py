@@ -201,7 +201,12 @@ class Xavier(Initializer):
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
         self.rnd_type = rnd_type
         self.factor_type = factor_type
-        self.magnitude = float(magnitude)
+        try:
+            self.magnitude = float(magnitude)
+        except (TypeError, ValueError):
+            raise MXNetValueError(
+                f"magnitude={magnitude!r}: a number is expected, as in Xavier(magnitude=2.24)"
+            ) from None
 
     def _init_weight(self, name: str, arr: Any) -> None:
         shape = arr.shape
