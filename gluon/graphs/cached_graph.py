@@ -407,7 +407,7 @@ class CachedGraph:
         may = goes_by_call(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
         # Another program of a single operator would gain nothing: everybody shares those of the operator itself.
         self.inline = may and len(call.graph.steps) == 1  # type: ignore[union-attr]
-        if self.inline:
+        if self.inline and call.graph.trial:  # type: ignore[union-attr]
             call.graph.trial.stays = True  # type: ignore[union-attr]
         return may
 

@@ -231,6 +231,19 @@ def test_interpret_compiles_no_network_and_no_large_product() -> None:
     assert found["compiled"] == 0 and found["interpreted"] >= 44
 
 
+def test_interpret_runs_a_hybridized_block_of_one_operator() -> None:
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            return x.astype("float64")
+
+    net = Net()
+    net.hybridize()
+    x = mx.np.array(data(5))
+    with mx.config.scope({"engine.cold": "interpret"}):
+        for _ in range(3):
+            np.testing.assert_array_equal(net(x).asnumpy(), x.asnumpy().astype("float64"))
+
+
 def test_interpret_tells_what_numpy_has_no_rule_for() -> None:
     with mx.config.scope({"engine.cold": "interpret"}):
         found = counted(lambda: mx.np.linalg.eigvalsh(mx.np.array(data(17, 17))).asnumpy())
