@@ -83,7 +83,12 @@ class ParameterState:
 
     @property
     def _var(self) -> Any:
-        """The parameter's variable; None where nobody asked for it."""
+        """The parameter's variable; None where nobody asked for it.
+
+        MXNet 1 asks for it where it infers shapes; here an initialized parameter of that generation has one.
+        """
+        if self._long and self._arrays is not None:  # type: ignore[attr-defined]
+            return self.var()  # type: ignore[attr-defined]
         return self._variable  # type: ignore[attr-defined]
 
     def _check_and_get(self, arr_list: Any, ctx: Any) -> Any:

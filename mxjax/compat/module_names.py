@@ -1,6 +1,6 @@
 """Names that MXNet's modules hold because they import them: `mxnet.gluon.block.Symbol`, `mxnet.metric.ndarray`.
 
-Programs import them from there. `_modules` asks here when a module does not have a name itself, so that none of these
+Programs import them from there. `modules` asks here when a module does not have a name itself, so that none of these
 is imported before somebody wants it, and this file is not read before.
 """
 

@@ -549,7 +549,8 @@ def test_what_is_left_beside_a_whole_file_is_not_read_and_goes(tmp_path):
 PROGRAM = """
     import os, signal, sys, time
     import numpy as np
-    from mxjax import atomic, serialization, symbol
+    from mxjax import serialization, symbol
+    from mxjax.files import atomic
 
     folder, kills, seed, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     waits = np.random.default_rng(seed).uniform(0, 0.02, kills)
@@ -623,7 +624,7 @@ def test_a_killed_save_leaves_a_whole_file(way, kills, tmp_path):
 #: Two processes save into one open file, and a third reads it.
 AT_ONCE = """
     import os, sys
-    from mxjax import atomic
+    from mxjax.files import atomic
 
     path = sys.argv[1]
     atomic._CHUNK = 5000
