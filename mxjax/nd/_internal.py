@@ -8,7 +8,10 @@ from typing import Any
 from ..array.classes import NDArray, ndarray
 from ..array.frontend import function
 from ..errors import no_name
-from ..ops.table import by_internal
+from ..ops.table import TABLE, Op, by_internal
+
+#: What names of mx.np's and mx.npx's operators begin with.
+NP = ("_npi_", "_npx_", "_np_")
 
 #: Operators that compute the stored elements of sparse arrays only, and what they are of dense ones.
 STORED = {
@@ -36,13 +39,17 @@ def _of_stored(plain: Callable[..., Any]) -> Callable[..., Any]:
     return of_stored
 
 
-def __getattr__(name: str) -> Any:
+def row(name: str) -> Op | None:
+    """The operator of a name; where np and nd share it (`_maximum_scalar`), nd's, which keeps integers."""
     op = None if name.startswith("__") else by_internal(STORED.get(name, name))
+    return op if op is None or name.startswith(NP) else TABLE.get(f"{op.name}@nd", op)
+
+
+def __getattr__(name: str) -> Any:
+    op = row(name)
     if op is None:
         raise no_name(__name__, name)
-    made = function(
-        op, name, ndarray if name.startswith(("_npi_", "_npx_", "_np_")) else NDArray, __name__
-    )
+    made = function(op, name, ndarray if name.startswith(NP) else NDArray, __name__)
     if name in STORED:
         made = _of_stored(made)
     globals()[name] = made

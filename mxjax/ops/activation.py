@@ -308,8 +308,9 @@ def _floats(data: Any, name: str) -> None:
 
 
 def _scaled(data: Any, temperature: Any, dtype: Any) -> Any:
+    """The numbers to be computed with: of the wider of the two dtypes, so that those of a narrow result do not overflow."""
     if dtype is not None:
-        data = data.astype(dtype)
+        data = data.astype(jnp.promote_types(data.dtype, dtype))
     if temperature is None or (not hasattr(temperature, "dtype") and temperature == 1):
         return data
     return data / fitted(temperature, data.dtype)
@@ -326,18 +327,20 @@ def _softmax(x: Any, axis: int, where: Any = None) -> Any:
     """softmax of the elements ``where`` is true; 0 elsewhere, and where none of a row is above -inf."""
     if where is None:
         return lowering.softmax(x, axis)
-    top = jnp.max(x, axis, keepdims=True, initial=-jnp.inf, where=where)
-    e = jnp.where(where, jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0)), 0)
+    wide = lowering.widened(x)
+    top = jnp.max(wide, axis, keepdims=True, initial=-jnp.inf, where=where)
+    e = jnp.where(where, jnp.exp(wide - jnp.where(jnp.isfinite(top), top, 0)), 0)
     total = e.sum(axis, keepdims=True)
-    return e / jnp.where(total == 0, 1, total)
+    return (e / jnp.where(total == 0, 1, total)).astype(x.dtype)
 
 
 @_softmax.defjvp
 def _softmax_jvp(axis: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
     # By the result, as in MXNet: JAX's own asks for the exponentials and their sum.
     out = _once(_softmax(primals[0], axis, primals[1]))
-    g = out * tangents[0]
-    return out, g - out * g.sum(axis, keepdims=True)
+    wide = lowering.widened(out)
+    g = wide * tangents[0]
+    return out, (g - wide * g.sum(axis, keepdims=True)).astype(out.dtype)
 
 
 _SOFTMAX = [
@@ -377,9 +380,8 @@ def softmax(
     if not data.ndim:
         return softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
     x = _scaled(data, temperature, dtype)
-    return _softmax(
-        x, axis, _within(x, length, axis) if use_length and length is not None else None
-    )
+    where = _within(x, length, axis) if use_length and length is not None else None
+    return _softmax(x, axis, where).astype(dtype or data.dtype)
 
 
 @op(
@@ -405,7 +407,8 @@ def log_softmax(
     _floats(data, "log_softmax")
     if not data.ndim:
         return log_softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
-    return lowering.log_softmax(_scaled(data, temperature, dtype), axis)
+    out = lowering.log_softmax(_scaled(data, temperature, dtype), axis)
+    return out.astype(dtype or data.dtype)
 
 
 @op(
@@ -450,7 +453,7 @@ def softmin(
     use_length: bool = False,
 ) -> Any:
     """softmax(-x)."""
-    return _softmax(-_scaled(data, temperature, dtype), axis)
+    return _softmax(-_scaled(data, temperature, dtype), axis).astype(dtype or data.dtype)
 
 
 _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import no_name
-from ..nd._internal import STORED
-from ..ops.table import by_internal
+from ..nd._internal import NP, row
 from .compose import function
 from .symbol import Symbol, _Symbol
 
-#: What names of mx.np's and mx.npx's operators begin with.
-NP = ("_npi_", "_npx_", "_np_")
-
 
 def __getattr__(name: str) -> Any:
-    op = None if name.startswith("__") else by_internal(STORED.get(name, name))
+    op = row(name)
     if op is None:
         raise no_name(__name__, name)
     made = function(op, name, _Symbol if name.startswith(NP) else Symbol, __name__)

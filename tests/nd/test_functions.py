@@ -134,3 +134,17 @@ def test_proposals_of_a_batch_are_those_of_its_images():
         rows = slice(100 * k, 100 * k + 100)
         onp.testing.assert_array_equal(made[0].asnumpy()[:, 1:], together[0][rows, 1:])
         onp.testing.assert_array_equal(made[1].asnumpy(), together[1][rows])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("_maximum_scalar", [1, 2, 3]), ("_minimum_scalar", [1, 1, 1]), ("_hypot_scalar", [1, 2, 3])],
+)
+def test_a_number_beside_integers_is_cut_off_under_the_names_of_the_registry(name, expected, dtype):
+    """As MXNet 1.9.1 and 2.0.0b1 do."""
+    x = mx.nd.array([1, 2, 3], dtype=dtype)
+    out = getattr(mx.nd._internal, name)(x, scalar=1.5)
+    assert onp.dtype(out.dtype) == dtype and out.asnumpy().tolist() == expected
+    made = getattr(mx.sym._internal, name)(mx.sym.var("x"), scalar=1.5).eval(x=x)[0]
+    assert onp.dtype(made.dtype) == dtype and made.asnumpy().tolist() == expected

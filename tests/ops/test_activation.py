@@ -53,3 +53,31 @@ def test_what_is_beyond_the_length_changes_nothing(beyond: float) -> None:
     p = 1 / (1 + np.e)
     np.testing.assert_allclose(out.asnumpy(), [[p, 1 - p, 0]], rtol=1e-6)
     np.testing.assert_allclose(x.grad.asnumpy(), [[-p * (1 - p), p * (1 - p), 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize(("dtype", "first"), [("float16", 1), ("float32", 70000)])
+def test_float16_is_computed_in_more_bits_and_rounded_once(dtype, first, hybridize) -> None:
+    """What MXNet 2.0.0b1 gives, to the last bit; 70000 is no number of float16."""
+    soft, log = [0.09002685546875, 0.2447509765625, 0.6650390625], [-2.408203125, -1.4072265625]
+    x = mx.nd.array([first, first + 1, first + 2], dtype=dtype)
+    for f, expected in ((mx.nd.softmax, soft), (mx.nd.log_softmax, [*log, -0.40771484375])):
+        net = mx.gluon.nn.HybridLambda(lambda F, x, f=f: f(x, dtype="float16"))  # noqa: N803
+        if hybridize:
+            net.hybridize()
+        out = net(x)
+        assert out.dtype == np.float16 and out.asnumpy().tolist() == expected
+    mask = mx.nd.array([1, 1, 1], dtype="bool")
+    low = x.astype("float32") - first
+    assert mx.nd.masked_softmax(low.astype("float16"), mask).asnumpy().tolist() == soft
+    assert mx.nd.softmin(-low, dtype="float16").asnumpy().tolist() == soft
+
+
+def test_the_gradient_of_softmax_of_float16_is_computed_in_more_bits() -> None:
+    """What MXNet 2.0.0b1 gives, to the last bit."""
+    x = mx.nd.array([1, 2, 3], dtype="float16")
+    x.attach_grad()
+    with autograd.record():
+        y = mx.nd.softmax(x)
+    y.backward(mx.nd.array([1, 0, 0], dtype="float16"))
+    assert x.grad.asnumpy().tolist() == [0.0819091796875, -0.02203369140625, -0.05987548828125]

@@ -21,13 +21,18 @@ def below_largest(x: Any, axis: int) -> Any:
     return x - jnp.expand_dims(without_nan(fixed, (axis % x.ndim,)), axis)
 
 
+def widened(x: Any) -> Any:
+    """Numbers of 16 bits as float32: what is computed of them is rounded once, at the end."""
+    return x.astype(jnp.promote_types(x.dtype, "float32"))
+
+
 def softmax(x: Any, axis: int) -> Any:
     """exp(x) over its sum along an axis."""
-    e = jnp.exp(below_largest(x, axis))
-    return e / e.sum(axis, keepdims=True)
+    e = jnp.exp(below_largest(widened(x), axis))
+    return (e / e.sum(axis, keepdims=True)).astype(x.dtype)
 
 
 def log_softmax(x: Any, axis: int) -> Any:
     """The logarithm of :func:`softmax`."""
-    low = below_largest(x, axis)
-    return low - jnp.log(jnp.exp(low).sum(axis, keepdims=True))
+    low = below_largest(widened(x), axis)
+    return (low - jnp.log(jnp.exp(low).sum(axis, keepdims=True))).astype(x.dtype)
