@@ -74,6 +74,9 @@ class Block(Named, MirroredBlock):
     _is_sequence = (
         False  # its children one after the other, which have rows of their own in summaries
     )
+    _served: Any = (
+        None  # how the last call was, where it may be repeated by itself (`graphs/served.py`)
+    )
     _operator_is_fwd = (
         False  # MXNet 1 calls its operator `fwd`; others' are called after their kind
     )
@@ -457,6 +460,11 @@ class Block(Named, MirroredBlock):
     # ---- running -------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        served = self._served
+        if served is not None and not kwargs:
+            out = served(self, args)
+            if out is not None:
+                return out
         if not args and not kwargs and not self._runs_on_nothing():
             return self  # in MXNet 2 `_children` holds references: `for child in self._children.values(): child()(x)`
         for a in args:

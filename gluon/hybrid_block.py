@@ -26,6 +26,7 @@ from .graphs.cached_graph import (
     parts_of,
     unflatten,
 )
+from .graphs.served import served_next
 from .graphs.shapes import gated, serve_new_shape, tell_of_shapes
 from .graphs.state import OF_CACHED_OP, HybridState, through_cached_op
 from .legacy import (
@@ -88,6 +89,7 @@ class HybridBlock(HybridState, Block):
             "_numbers": varying.Numbers(),
             "_buckets": None,
             "_opened": None,
+            "_served": None,
         }
 
     def register_child(self, block: Block, name: str | None = None) -> None:
@@ -165,6 +167,7 @@ class HybridBlock(HybridState, Block):
             self._static_shape = static_shape
             self._opened = None
             self._graphs = {}
+            self._served = None
             self._cached_graph = ()
             super().hybridize(active, mirror=mirror, static_shape=static_shape)
         except BaseException:
@@ -174,10 +177,12 @@ class HybridBlock(HybridState, Block):
 
     def cast(self, dtype: Any) -> None:
         self._graphs.clear()
+        self._served = None
         super().cast(dtype)
 
     def reset_device(self, device: Any) -> None:
         self._graphs.clear()
+        self._served = None
         super().reset_device(device)
 
     def hybridization(self) -> Callable[[], None]:
@@ -187,7 +192,7 @@ class HybridBlock(HybridState, Block):
             for name in ("_active", "_buckets", "_mirror", "_opened", "_static_shape")
         }
         graphs = dict(self._graphs)
-        return lambda: vars(self).update(before, _graphs=dict(graphs))
+        return lambda: vars(self).update(before, _graphs=dict(graphs), _served=None)
 
     if not TYPE_CHECKING:
 
@@ -245,6 +250,7 @@ class HybridBlock(HybridState, Block):
     ) -> None:
         super().register_op_hook(callback, monitor_all)
         self._op_hook = callback, monitor_all
+        self._served = None
 
     def optimize_for(
         self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, partition_if_dynamic: bool = True,
@@ -402,7 +408,11 @@ class HybridBlock(HybridState, Block):
         limit = _parallel()
         if limit is not None and not st.training:
             return gated(limit, lambda: graph(arrays, leaves))
-        return graph(arrays, leaves)
+        out = graph(arrays, leaves)
+        kind = type(self)
+        if not st.taping and policy is None and kind._run is _RUN and kind._through is _THROUGH:
+            self._served = served_next(self, graph, args, out) or self._served
+        return out
 
     _through: Any = _run_cached  # or `through_cached_op`
 
@@ -436,6 +446,7 @@ class HybridBlock(HybridState, Block):
             for key, g in self._graphs.items()
             if len(g.parts) == len(parts) and all(map(operator.is_, g.parts, parts))
         }
+        self._served = None
         self._checked_layout = Layout.version
 
     def _settle(self, args: tuple[Any, ...]) -> None:
@@ -491,6 +502,7 @@ class HybridBlock(HybridState, Block):
 
 
 _TAKE_ANY.append(HybridBlock.forward)
+_RUN, _THROUGH = HybridBlock._run, HybridBlock._run_cached
 
 
 def _takes(forward: Callable[..., Any], args: tuple[Any, ...]) -> bool:

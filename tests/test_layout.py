@@ -86,7 +86,8 @@ CORE = set(
     concrete default_device end_note failed flush flush_all flush_thread host in_flight goes_by_call hold
     is_asynchronous
     is_recording is_traced keep_barriers lay local match_donations mirroring movable needed note_calls observe outside
-    pack pending physical place placed platform_of read record record2 record_pair recording rehearsal relaid
+    pack pending physical place placed platform_of read record record2 record_known record_pair recording rehearsal
+    relaid
     renamed row shielded span stats traced unobserve unpack user_site wait_all wants_of
     """.split()
 )

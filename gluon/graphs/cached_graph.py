@@ -191,6 +191,7 @@ class CachedGraph:
     )
 
     call: GraphCall
+    serves = True  # calls may be repeated without all questions (served.py)
 
     def __init__(
         self,
@@ -371,10 +372,14 @@ class CachedGraph:
             weights = len(values) - len(self.numbers)
             lasting = range(weights - len(self.sources), weights)
             outs = record_pair(self.call, values, wants, lasting)
-        elif self.draws or st.training or _external():
+        elif self.draws:
             outs = record(self.call, values)
-        else:
-            outs = self._with_weights_inside(values, len(arrays) + 1)
+        else:  # no number that every call packs and sends: a small program may run as `Step.solo`
+            del values[len(arrays)]
+            if st.training or _external():
+                outs = record(self.call.drawless(len(arrays)), values)
+            else:
+                outs = self._with_weights_inside(values, len(arrays))
         return self._given_back(outs)
 
     def _by_pieces(self, arrays: Sequence[NDArray], values: list[Any]) -> Sequence[Value]:
@@ -421,6 +426,7 @@ class CachedGraph:
     def _leave_programs(cls) -> None:
         """In a child in which none runs: every graph is recorded operator by operator."""
         cls._was_so_here = lambda self, seg: True  # type: ignore[method-assign]  # costs nothing elsewhere
+        cls.serves = False
 
     def _places(self, places: list[Any] | None = None) -> list[Any]:
         """For a call of this graph alone: its programs end with it, as when the network is hybridized anew."""
@@ -436,13 +442,13 @@ class CachedGraph:
         end = n + len(self.sources)
         weights = values[n:end]
         if any(v.seg is TRACED for v in weights):
-            return record(self.call, values)
+            return record(self.call.drawless(n), values)
         known = self.inside
         if known is None or any(a is not b for a, b in zip(known[0], weights, strict=True)):
             arrays = [
                 np.asarray(read(v)) for v in weights
             ]  # XLA may compute with them while it compiles
-            run = self.call.fn
+            run = self.call.drawless(n).fn
 
             def inside(*args: Any) -> Any:
                 return run(*args[:n], *map(jax.numpy.asarray, arrays), *args[n:])

@@ -63,6 +63,7 @@ class HybridState:
         self._own_graph = None
         self._cached_graph = ()
         self._graphs.clear()
+        self._served = None
 
     def _call_cached_op(self, *args: Any) -> Any:
         """The results by a recorded graph, or by that of a `_get_graph` of the user's."""

@@ -15,7 +15,7 @@ from .calls.call import Derivative as Derivative
 from .calls.call import enter as enter
 from .calls.reading import ReadWhileRecording
 from .calls.record import changing as changing
-from .calls.record import record, record2
+from .calls.record import record, record2, record_known
 from .calls.record import record1 as record1
 from .calls.record import record_handed as record_handed
 from .calls.record import record_on as record_on
@@ -142,6 +142,7 @@ __all__ = [
     "read",
     "record",
     "record2",
+    "record_known",
     "record_pair",
     "recording",
     "rehearsal",

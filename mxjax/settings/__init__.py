@@ -53,6 +53,7 @@ __all__ = [
     "resolve",
     "rows",
     "scope",
+    "scoped",
     "set",
     "set_variable",
     "snapshot",
@@ -114,6 +115,15 @@ def snapshot(name: str) -> Callable[[], Any]:
     4096
     """
     return _snapshot(_registry, name)
+
+
+def scoped() -> bool:
+    """Whether a scope is open in any thread: what is in force then differs from place to place.
+
+    Returns:
+      bool: whether one is open; after it `state.version` is another.
+    """
+    return _registry.scopes > 0
 
 
 def current() -> Values:

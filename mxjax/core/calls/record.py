@@ -143,6 +143,56 @@ def record2(call: Call, a: Value, b: Value) -> Value:
         raise
 
 
+def record_known(step: Step, holders: Sequence[Any]) -> Value | None:
+    """:func:`record` of a call of one result that is the first of its segment, where its step is known.
+
+    None, and nothing is recorded, where it is not the first there, where its operands are not concrete or of other
+    avals, and where there is more to do than to record it.
+
+    Args:
+      step: what the call was recorded as in that place.
+      holders: the arrays whose values are its operands, as many as the step takes.
+    """
+    st = local.st
+    seg = st.seg
+    slots = seg.slots
+    if (
+        seg.step is not step.parent
+        or slots
+        or st.slow
+        or step.reach >= st.soft
+        or seg.times is not None
+        or seg.closed
+    ):
+        return None
+    try:
+        slot = -1
+        for h, aval in zip(holders, step.new_ins):  # noqa: B905  (the rest is asked below)
+            v = h._v
+            if v is None or v.aval is not aval or v.seg is not None or type(v.arr) is Failure:
+                slots.clear()
+                return None
+            slots[v] = slot
+            slot -= 1
+        if len(slots) != step.n_ins:  # one value in two places
+            slots.clear()
+            return None
+        v = _new(Value)
+        v.seg = seg
+        v.idx = step.first
+        v.aval = step.one
+        v.tape = None
+        v.shared = False
+        seg.step = step
+        seg.outs.append(v)
+        if seg.closed:
+            return _finish(st, seg, step, step.call, tuple(slots), (v,))[0]  # type: ignore[arg-type]
+        return v  # type: ignore[no-any-return]
+    except BaseException:
+        seg.mend()
+        raise
+
+
 def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     """Record a row of an array and a number, its attribute ``scalar`` (`Row.takes_numbers`).
 

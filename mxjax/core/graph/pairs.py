@@ -28,7 +28,7 @@ class GraphCall(Call):
     A rematerialisation policy may lower it to a function that keeps less for the backward pass.
     """
 
-    __slots__ = ()
+    __slots__ = ("_drawless",)
 
     def __init__(self, graph: Graph, policy: RematPolicy | None = None):
         run = graph.run if policy is None else policy.lower(graph)
@@ -36,6 +36,21 @@ class GraphCall(Call):
         super().__init__(Row(graph.name, run, effect=effect))
         self.graph = graph
         self.policy = policy
+        self._drawless: Call | None = None
+
+    def drawless(self, at: int) -> Call:
+        """The call of a graph that draws no random numbers without their count, which is its operand ``at``."""
+        found = self._drawless
+        if found is None:
+            run = self.fn
+
+            def drawless(*args: Any) -> Any:
+                return run(*args[:at], 0, *args[at:])
+
+            found = Call(Row(self.name, drawless, effect=self.effect))
+            found.graph, found.policy, found.places = self.graph, self.policy, self.places
+            self._drawless = found
+        return found
 
 
 class _Forward(Call):

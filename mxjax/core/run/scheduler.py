@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import errors
 from ..calls import varying
-from ..calls.aval import MeshDevice, NamedDevice
+from ..calls.aval import MeshDevice, NamedDevice, physical
 from ..calls.call import Call
 from ..calls.reading import asked
 from ..calls.segment import Segment, Step, Tree
@@ -187,7 +187,9 @@ def _run_solo(seg: Segment, solo: Any) -> None:
     step = seg.step
     stats.solo += 1
     try:
-        if len(slots) == 1:
+        if step.call.graph is not None:  # type: ignore[union-attr]
+            (array,) = solo(*_fetched(slots, seg.device))
+        elif len(slots) == 1:
             (a,) = slots
             (array,) = solo(a.arr)
         elif len(slots) == 2:
@@ -210,6 +212,9 @@ def _run_solo(seg: Segment, solo: Any) -> None:
         slots.clear()
         seg.outs.clear()
         seg.step = step.parent  # type: ignore[assignment]
+        # A network may take a while.
+        if step.call.graph is not None and not array.is_ready():  # type: ignore[union-attr]
+            _began(array)
     except BaseException:
         v.arr, v.step, v.seg = array, step, None
         _empty(seg, step)
@@ -288,9 +293,7 @@ def _run(
     results = _compute(seg, step, home, program, outs, held, live, dying, arrays, scalars, device)
     ins.clear()
     if results and type(results[-1]) is not np.ndarray:
-        _running.append(_weak(results[-1]))
-        if len(_running) > rules.queue:
-            _wait_for_oldest()
+        _began(results[-1])
 
 
 def _settle(outs: list[Value], held: Sequence[Value], results: Sequence[Any], step: Step) -> None:
@@ -417,6 +420,23 @@ def _fetch(ins: list[Value], arrays: list[Any], device: Any, unheld: int) -> Non
             arrays[k] = ins[k].arr = quick_put(arrays[k], device)
 
 
+def _began(array: Any) -> None:
+    """A program runs whose last result this is: `wait_all` waits for it, and so does whoever is too far ahead."""
+    _running.append(_weak(array))
+    if len(_running) > rules.queue:
+        _wait_for_oldest()
+
+
+def _fetched(ins: Iterable[Value], device: Any) -> list[Any]:
+    """The arrays of a network's inputs and weights, those of NumPy put on the device once for all."""
+    arrays = [v.arr for v in ins]
+    if np.ndarray in map(type, arrays):
+        for k, v in enumerate(ins):
+            if type(arrays[k]) is np.ndarray:
+                arrays[k] = v.arr = quick_put(arrays[k], physical(device))
+    return arrays
+
+
 def _wait_for_oldest() -> None:
     """The queue of running programs is full: wait until those over its bound are done."""
     while len(_running) > rules.queue:
@@ -469,11 +489,11 @@ def read(v: Value, raw: bool = False) -> Any:
         else:
             flush(seg)
     arr = v.arr
-    return _unusual(v, arr) if type(arr) in _UNUSUAL and not raw else arr
+    return _unusual(v, arr) if type(arr) in UNUSUAL and not raw else arr
 
 
 # What stands for an array that cannot simply be handed out; asked for in one look-up per read.
-_UNUSUAL = {Failure, Evicted, Abstract, np.ndarray}
+UNUSUAL = {Failure, Evicted, Abstract, np.ndarray}
 
 
 def _unusual(v: Value, arr: Any) -> Any:

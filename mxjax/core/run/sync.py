@@ -16,7 +16,7 @@ from ..graph.tape import attach_python
 from ..hooks import deadlines, memory_managers, observers, transfer_listeners
 from ..placement.memory import on_device
 from .failures import failed_value, located
-from .scheduler import read, told
+from .scheduler import UNUSUAL, read, told
 
 
 def _watched(kind: str, start: int) -> None:
@@ -35,13 +35,16 @@ def _limited(v: Value) -> Any:
 def wait(v: Value) -> None:
     """Wait until a value is computed."""
     start = time.time_ns() if observers else 0
-    if (
-        not deadlines and type(read(v, raw=True)) is np.ndarray
-    ):  # it is in the host's memory, and may stay there
-        if start:
-            _watched("wait_to_read", start)
-        return
-    array = _limited(v) if deadlines else read(v)
+    if deadlines:
+        array = _limited(v)
+    else:
+        array = read(v, raw=True)
+        if type(array) is np.ndarray:  # it is in the host's memory, and may stay there
+            if start:
+                _watched("wait_to_read", start)
+            return
+        if type(array) in UNUSUAL:
+            array = read(v)
     if v.seg is TRACED:
         return
     try:

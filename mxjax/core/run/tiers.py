@@ -73,8 +73,8 @@ class Later:
     """The optimised form of a quick program."""
 
     __slots__ = (
-        "__weakref__", "_beside", "_closed", "_device", "_lost", "_lowered", "_name", "_options", "_price", "_size",
-        "_spent", "runs",
+        "__weakref__", "_asks", "_beside", "_closed", "_device", "_lost", "_lowered", "_name", "_options", "_price",
+        "_size", "_spent", "runs",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,7 @@ class Later:
         self._price = prices.whole(size)
         self._lost = prices.lost(size)
         self._spent = 0.0
+        self._asks = True  # whether there is a core to compile on is still to be asked
         self._beside: _Beside | None = None
         self.runs = 0
         _open.add(self)
@@ -105,8 +106,10 @@ class Later:
         """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs."""
         self.runs += 1
         self._spent += self._lost
-        if self._beside is None and self._spent > BESIDE * self._price and cores() > 1:
-            self._beside = _Beside(self._compile)
+        if self._asks and self._spent > BESIDE * self._price:
+            self._asks = False  # once: the system takes as long to say it as a small call
+            if cores() > 1:
+                self._beside = _Beside(self._compile)
         return self._spent > PAID * self._price
 
     def compiled(self) -> Any:
