@@ -264,6 +264,21 @@ def test_from_files(tmp_path):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+def test_group_norm_of_mxnet_1(tmp_path):
+    """A scale and a shift for each group, not for each channel; the numbers are those of the formula."""
+    x, scale, shift = normal(2, 4, 3, 3).asnumpy(), np.array([1.5, 2.5]), np.array([0.5, -1.0])
+    made = mx.sym.GroupNorm(*map(mx.sym.var, ("data", "gamma", "beta")), num_groups=2, eps=1e-5)
+    weights = {"gamma": mx.nd.array(scale), "beta": mx.nd.array(shift)}
+    file = tmp_path / "net.onnx"
+    with mx.config.scope(compat_version="1.9"):
+        mx.onnx.export_model(made, [weights, {}], [x.shape], onnx_file_path=file)
+    (got,) = onnxruntime.InferenceSession(str(file)).run(None, {"data": x})
+    flat = x.reshape(2, 2, -1).astype("float64")
+    flat = (flat - flat.mean(2, keepdims=True)) / np.sqrt(flat.var(2, keepdims=True) + 1e-5)
+    want = (flat * scale[:, None] + shift[:, None]).reshape(x.shape)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_symbol_with_a_loss(tmp_path):
     """The label is no input of a network that predicts; MXNet's names of results stay."""
     data = mx.sym.var("data")
