@@ -14,6 +14,7 @@ class HybridState:
     _graphs: dict[Any, Any]
     _static_shape: bool
     _op_hook: Any
+    _served: Any = None
 
     _symbols: tuple[Any, ...] = ()
     _in_format: Any = None

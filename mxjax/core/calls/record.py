@@ -180,14 +180,14 @@ def record_known(step: Step, holders: Sequence[Any]) -> Value | None:
         v = _new(Value)
         v.seg = seg
         v.idx = step.first
-        v.aval = step.one
+        v.aval = step.one  # type: ignore[assignment]
         v.tape = None
         v.shared = False
         seg.step = step
         seg.outs.append(v)
         if seg.closed:
-            return _finish(st, seg, step, step.call, tuple(slots), (v,))[0]  # type: ignore[arg-type]
-        return v  # type: ignore[no-any-return]
+            return _finish(st, seg, step, step.call, tuple(slots), (v,))[0]
+        return v
     except BaseException:
         seg.mend()
         raise
