@@ -98,7 +98,11 @@ class Graph:
         scalars = self.scalars if scalars is None else scalars
         env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
         st, outer = local.st, local.st.scope
-        device = next((v.aval.device for v in values if type(v) is Value), None)
+        device = None
+        for v in values:  # no generator, in whose end Python would swallow a Ctrl-C
+            if type(v) is Value:
+                device = v.aval.device
+                break
         try:
             for step in self.steps:
                 if not step.args and device is not None and not st.seg.graph:
