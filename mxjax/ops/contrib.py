@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -93,18 +94,24 @@ def _corners(boxes: Any, form: str) -> tuple[Any, Any, Any, Any]:
     raise ValueError(f"unknown box format {form}: corner and center exist")
 
 
+def _area(left: Any, top: Any, right: Any, bottom: Any) -> Any:
+    return jnp.maximum(right - left, 0) * jnp.maximum(bottom - top, 0)
+
+
+def _overlap(a: Any, b: Any, areas: Any) -> Any:
+    """Intersection over union of boxes (4, ...) and others, with the sum of both areas."""
+    l1, t1, r1, b1 = a
+    l2, t2, r2, b2 = b
+    both = _area(jnp.maximum(l1, l2), jnp.maximum(t1, t2), jnp.minimum(r1, r2), jnp.minimum(b1, b2))
+    union = areas - both
+    some = union > 0
+    return jnp.where(some, both / jnp.where(some, union, 1), 0)
+
+
 def _iou(a: Any, b: Any, form: str) -> Any:
     """Intersection over union of all pairs: (..., 4) and (..., 4) give both leading shapes."""
-    l1, t1, r1, b1 = (x.reshape(x.shape + (1,) * (b.ndim - 1)) for x in _corners(a, form))
-    l2, t2, r2, b2 = _corners(b, form)
-    width = jnp.maximum(jnp.minimum(r1, r2) - jnp.maximum(l1, l2), 0)
-    height = jnp.maximum(jnp.minimum(b1, b2) - jnp.maximum(t1, t2), 0)
-    both = width * height
-    area = jnp.maximum(r1 - l1, 0) * jnp.maximum(b1 - t1, 0) + jnp.maximum(
-        r2 - l2, 0
-    ) * jnp.maximum(b2 - t2, 0)
-    union = area - both
-    return jnp.where(union > 0, both / jnp.where(union > 0, union, 1), 0)
+    a, b = [x.reshape(x.shape + (1,) * (b.ndim - 1)) for x in _corners(a, form)], _corners(b, form)
+    return _overlap(a, b, _area(*a) + _area(*b))
 
 
 _BOXES = Given([[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7], [0.7, 0.7, 0.9, 0.9]])
@@ -158,34 +165,42 @@ def box_nms(
 
     With ``topk=0`` they stay as they are.
     """
-    if topk == 0:
+    if topk == 0 or data.size == 0:
         return data
-    flat = data.reshape(-1, *data.shape[-2:])
-
-    def by_score(rows: Any) -> Any:
-        score = rows[:, score_index]
-        valid = score > valid_thresh
-        if id_index >= 0:
-            valid &= rows[:, id_index] != background_id
-        order = in_order(jnp.where(valid, -score, jnp.inf), 0, False)
-        return rows[order], valid[order]
-
-    flat, valid = jax.vmap(by_score)(flat)
-    n = flat.shape[1]
+    n, width = data.shape[-2:]
+    if width < coord_start + 4:
+        raise ValueError(
+            f"box_nms: coord_start={coord_start} needs rows of at least {coord_start + 4} numbers, got {width}"
+        )
+    flat = data.reshape(math.prod(data.shape[:-2]), n, width)
+    score = flat[:, :, score_index]
+    valid = score > valid_thresh
+    if id_index >= 0:
+        valid &= flat[:, :, id_index] != background_id
+    order = in_order(jnp.where(valid, -score, jnp.inf), 1, False)
+    flat, valid = _rows(flat, order), _rows(valid, order)
     m = min(n, topk) if topk > 0 else n  # the others are dropped, and need not be compared
     best = flat[:, :m]
     kinds = best[:, :, id_index] if id_index >= 0 and not force_suppress else None
-    keep = unsuppressed(
-        best[:, :, coord_start : coord_start + 4], kinds, valid[:, :m], overlap_thresh, in_format
-    )
+    boxes = lax.slice_in_dim(best, coord_start, coord_start + 4, axis=2)
+    keep = unsuppressed(boxes, kinds, valid[:, :m], overlap_thresh, in_format)
     if in_format != out_format:
-        kept = slice(coord_start, coord_start + 4)
-        flat = flat.at[:, :, kept].set(_convert(flat[:, :, kept], in_format))
+        boxes = lax.slice_in_dim(flat, coord_start, coord_start + 4, axis=2)
+        turned = _convert(boxes, in_format)
+        flat = lax.dynamic_update_slice_in_dim(flat, turned, coord_start, axis=2)
+    if m is not n:
+        keep = jnp.pad(keep, ((0, 0), (0, n - m)))
+    kept = jnp.where(keep[:, :, None], flat, -1)
+    return _rows(kept, in_order(~keep, 1, False)).reshape(data.shape)
 
-    def kept_first(rows: Any, keep: Any) -> Any:
-        return jnp.where(keep[:, None], rows, -1)[in_order(~keep, 0, False)]
 
-    return jax.vmap(kept_first)(flat, jnp.pad(keep, ((0, 0), (0, n - m)))).reshape(data.shape)
+def _rows(x: Any, order: Any) -> Any:
+    """Each sample's rows (B, N, ...) in its own order (B, N)."""
+    count, n = order.shape
+    at = order + (jnp.arange(count, dtype=order.dtype) * n)[:, None]
+    flat = x.reshape(count * n, *x.shape[2:])
+    found = flat.at[at.reshape(-1)].get(mode="promise_in_bounds", unique_indices=True)
+    return found.reshape(x.shape)
 
 
 def unsuppressed(
@@ -198,20 +213,27 @@ def unsuppressed(
     n = valid.shape[1]
     if n == 0:
         return valid
-    boxes, at = lax.stop_gradient(boxes), jnp.arange(n)
+    # (5, B, N): corners, and areas, which MXNet, too, rounds before boxes are compared.
+    corners = _corners(lax.stop_gradient(boxes), form)
+    corners = jnp.stack([*corners, _area(*corners)])
+    at = jnp.arange(n)
+    rows = jnp.arange(valid.shape[0]) * n
+
+    def of(here: Any, table: Any) -> Any:
+        flat = table.reshape(*table.shape[:-2], -1)
+        return flat.at[..., here].get(mode="promise_in_bounds")[..., None]
 
     def first(left: Any) -> Any:
         return jnp.min(jnp.where(left, at, n), 1)
 
     def one_more(state: Any) -> Any:
         k, keep = state
-        here = jnp.minimum(k, n - 1)[:, None]
-        overlap = jax.vmap(lambda one, rest: _iou(one, rest, form))(
-            jnp.take_along_axis(boxes, here[:, :, None], 1)[:, 0], boxes
-        )
+        here = jnp.minimum(k, n - 1) + rows
+        one = of(here, corners)
+        overlap = _overlap(one[:4], corners[:4], one[4] + corners[4])
         near = overlap >= threshold if or_equal else overlap > threshold
         if kinds is not None:
-            near &= jnp.take_along_axis(kinds, here, 1) == kinds
+            near &= of(here, kinds) == kinds
         later = at > k[:, None]
         keep &= ~(near & later)
         return first(keep & later), keep

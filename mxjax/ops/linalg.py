@@ -326,23 +326,41 @@ def linalg_trace(a: Any, *, offset: int = 0) -> Any:
     return jnp.trace(a, offset, -2, -1, dtype=a.dtype)
 
 
+def _diagonal(a: Any, k: Any, axis1: int = 0, axis2: int = 1) -> Any:
+    """`jnp.diagonal`, of an offset that may be a symbol."""
+    a = jnp.moveaxis(a, (axis1, axis2), (-2, -1))
+    down, right = max(-k, 0), max(k, 0)
+    at = jnp.arange(max(min(a.shape[-2] - down, a.shape[-1] - right), 0))
+    return a[..., at + down, at + right]
+
+
+def _with_diagonal(v: Any, k: Any) -> Any:
+    """`jnp.diag` of a vector, with an offset that may be a symbol."""
+    down, right = max(-k, 0), max(k, 0)
+    at = jnp.arange(v.shape[0] + down + right)
+    row = jax.lax.pad(v, jnp.zeros((), v.dtype), [(right, down, 0)])
+    return jnp.where(at[:, None] + k == at, row, 0)
+
+
 _DIAG = [case(f(4)), case(f(3, 3), k=1)]
 
 
-@op(np="diag", samples=_DIAG, ref=np.diag, methods="np", onnx="diag")
+@op(np="diag", samples=_DIAG, ref=np.diag, methods="np", lengths={"k": int}, onnx="diag")
 def diag(array: Any, *, k: int = 0) -> Any:
     """The diagonal of a matrix, or a matrix with this diagonal."""
-    return jnp.diag(array, k)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"diag: an array of 1 or 2 axes is expected, got {array.ndim}")
+    return _with_diagonal(array, k) if array.ndim == 1 else _diagonal(array, k)
 
 
-@op("diag@nd", nd="diag", samples=_DIAG, methods="nd", onnx="diag")
+@op("diag@nd", nd="diag", samples=_DIAG, methods="nd", lengths={"k": int}, onnx="diag")
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
     if data.ndim > 1 and data.size and not -data.shape[axis1] < k < data.shape[axis2]:
         raise ValueError(
             f"diag: k={k} lies outside of matrices of {data.shape[axis1]} rows and {data.shape[axis2]} columns"
         )
-    return jnp.diag(data, k) if data.ndim == 1 else jnp.diagonal(data, k, axis1, axis2)
+    return _with_diagonal(data, k) if data.ndim == 1 else _diagonal(data, k, axis1, axis2)
 
 
 @op(np="diagflat", samples=[case(f(2, 2))], ref=np.diagflat)

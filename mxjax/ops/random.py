@@ -440,16 +440,28 @@ def choice(key: Any, a: Any, p: Any = None, *, size: Any = None, replace: bool =
     return jr.choice(key, a, _shape(size) or (), replace, p)
 
 
+def permuted(key: Any, x: Any) -> Any:
+    """`jax.random.permutation`, which refuses symbolic lengths: sorted by random bits, so often that few are equal."""
+    if not x.ndim:
+        return jr.permutation(key, x)
+    n = x.shape[0]
+    at = jnp.arange(n) if x.ndim > 1 else x
+    for _ in range(1 if n < 1626 else 2 if n < 2_642_246 else 3):
+        key, part = jr.split(key)
+        _, at = jax.lax.sort_key_val(jr.bits(part, (n,), "uint32"), at)
+    return x.at[at].get(mode="promise_in_bounds", unique_indices=True) if x.ndim > 1 else at
+
+
 @op("random_permutation", samples=[case(f(5))], keyed=True, smooth=False, internal="_shuffle")
 def permutation(key: Any, x: Any) -> Any:
     """The rows in random order."""
-    return jr.permutation(key, x)
+    return permuted(key, x)
 
 
 @op(nd="shuffle", samples=[case(f(5, 2))], keyed=True, smooth=False, internal="_shuffle")
 def shuffle(key: Any, data: Any) -> Any:
     """The rows in random order."""
-    return jr.permutation(key, data)
+    return permuted(key, data)
 
 
 def is_of_one(args: Any, kwargs: Any, kind: type) -> bool:

@@ -200,6 +200,7 @@ _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "bo
     outputs=lambda attrs, n: 2 if attrs["ret_typ"] == "both" else 1,
     methods="nd np",
     dtype="attribute",
+    lengths={"k": int},
     onnx="topk",
     results=lambda attrs: ("output0",) if attrs.get("ret_typ") == "value" else (),
 )

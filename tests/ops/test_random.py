@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
+import pytest
 
 import mxjax as mx
+from mxjax.ops.random import permuted
 
 
 def test_the_gradient_of_categorical_is_of_what_was_drawn():
@@ -41,3 +44,11 @@ def test_multinomial_draws_for_each_number_of_trials():
         mx.nd.array([40000]), mx.nd.array([[0.25, 0.25, 0.5]])
     ).asnumpy()[0]
     np.testing.assert_allclose(many / 40000, [0.25, 0.25, 0.5], atol=0.02)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 1625, 1626])
+def test_permutations_are_those_of_jax(n):
+    key = jax.random.key(7)
+    for x in map(jax.numpy.asarray, (np.arange(n), np.arange(2.0 * n).reshape(n, 2))):
+        expected = jax.random.permutation(key, x)
+        np.testing.assert_array_equal(permuted(key, x), expected)

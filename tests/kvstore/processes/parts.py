@@ -218,7 +218,7 @@ def what_is_wrong_is_an_error_on_every_rank():
     raises(FileNotFoundError, ["missing"], made.load_optimizer_states, missing)
     raises(
         FileNotFoundError if here else mx.MXNetError,
-        ["missing"] if here else [f"rank {last}: FileNotFoundError", "missing"],
+        ["missing"] if here else [f"rank {last}: MXNetFileNotFoundError", "missing"],
         made.load_optimizer_states, missing if here else good,
     )  # fmt: skip
     other = mx.kv.create("dist_sync")
@@ -254,7 +254,9 @@ def what_is_wrong_is_an_error_on_every_rank():
         folder / f"{'later' if here else 'good'} {size}",
     )
     nowhere = folder / "nowhere" / "states"
-    kind, told = (OSError, "nowhere") if rank == 0 else (mx.MXNetError, "rank 0: MXNetOSError")
+    kind, told = (
+        (OSError, "nowhere") if rank == 0 else (mx.MXNetError, "rank 0: MXNetFileNotFoundError")
+    )
     raises(kind, [told], made.save_optimizer_states, nowhere)
     assert made._updater.optimizer.lr == 0.05
     push(made, 2)
