@@ -188,7 +188,7 @@ def box_nms(
         boxes = lax.slice_in_dim(flat, coord_start, coord_start + 4, axis=2)
         turned = _convert(boxes, in_format)
         flat = lax.dynamic_update_slice_in_dim(flat, turned, coord_start, axis=2)
-    if m is not n:
+    if m != n:
         keep = jnp.pad(keep, ((0, 0), (0, n - m)))
     kept = jnp.where(keep[:, :, None], flat, -1)
     return _rows(kept, in_order(~keep, 1, False)).reshape(data.shape)

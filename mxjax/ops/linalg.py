@@ -338,8 +338,9 @@ def _with_diagonal(v: Any, k: Any) -> Any:
     """`jnp.diag` of a vector, with an offset that may be a symbol."""
     down, right = max(-k, 0), max(k, 0)
     at = jnp.arange(v.shape[0] + down + right)
-    row = jax.lax.pad(v, jnp.zeros((), v.dtype), [(right, down, 0)])
-    return jnp.where(at[:, None] + k == at, row, 0)
+    zero = jnp.zeros((), v.dtype)
+    row = jax.lax.pad(v, zero, [(right, down, 0)])
+    return jnp.where(at[:, None] + k == at, row, zero)
 
 
 _DIAG = [case(f(4)), case(f(3, 3), k=1)]
