@@ -57,8 +57,13 @@ def chromium(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory):
-    """Three steps of a small convolutional network: the folder with trace.json and trace.pftrace."""
-    folder = tmp_path_factory.mktemp("profiled")
+    """Three compiled steps of a small convolutional network: the folder with trace.json and trace.pftrace."""
+    with mx.config.scope(engine_cold="compile"):  # else NumPy computes them, and XLA has no trace
+        return training(tmp_path_factory.mktemp("profiled"))
+
+
+def training(folder):
+    """Trains an epoch under the profiler, which leaves its traces in the folder."""
     mx.np.random.seed(1)
     net = gluon.nn.HybridSequential()
     net.add(
