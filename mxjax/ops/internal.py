@@ -14,6 +14,7 @@ import numpy as np
 
 from .keys import ARRAY, AT, Run, Slice, Window, checked, resolve
 from .numbers import cast_like_c
+from .parts import ASSIGNED, PART
 from .samples import Given, b, case, f, i
 from .table import op
 
@@ -227,6 +228,7 @@ _KEYS = [
         case(f(3, 4), Given(1, "int64"), key=(Run(2, 1),)),
     ],
     lengths={"key": Run},
+    direct=PART,
     **_OWN,
     written="basic_index",
     unknown="stays",
@@ -254,6 +256,7 @@ def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
         case(f(3, 4), f(4), Given(1, "int64"), key=(AT,)),
     ],
     lengths={"key": Run},
+    direct=ASSIGNED,
     **_OWN,
     onnx="basic_index_assign",
     assigns=True,

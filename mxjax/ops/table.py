@@ -18,6 +18,7 @@ from jax import lax
 
 from .. import errors
 from ..core import Call, Row, enter, rng
+from ..core.interpret.direct import Rules
 from .columns import (
     CONVENTION,
     Files,
@@ -129,6 +130,7 @@ class Op(Row):
         listed: bool = False,
         tupled: bool = False,
         host: bool = False,
+        direct: Rules | None = None,
         doc: str | None = None,
         signature: inspect.Signature | None = None,
         **columns: Any,
@@ -147,6 +149,7 @@ class Op(Row):
             lengths=lengths
             or ({"size": int, "shape": int} if keyed else None),  # draws of any size
             loops=loops or bool(keyed),
+            direct=direct,
         )
         self.aux = aux
         self.draws = (

@@ -17,6 +17,7 @@ from ... import errors
 from ..compile.compiler import for_platform, platform_of, wide_types
 from ..graph.jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
 from ..hooks import operator_wrappers
+from ..interpret.direct import Rules, directly
 from ..interpret.symbolic import trace
 from ..run.interrupts import shielded
 from ..stats import stats
@@ -46,7 +47,8 @@ class Row:
     ``loops=False``: ``fn`` has none (``lax.scan``, ``while_loop``), so it is traced without ``jit``, under which JAX
     traces each function of jnp apart, and without which it would unroll them.
     ``python`` runs a call that is Python code of the user's (`Call.python`); ``inferred`` gives the shapes and dtypes
-    of its tuple of results, by the call and the avals of its operands.
+    of its tuple of results, by the call and the avals of its operands. ``direct``: how NumPy computes a call without a
+    trace of it.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
@@ -54,8 +56,8 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "inferred", "lengths", "loops", "most", "name", "numbers",
-        "operator", "python", "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
+        "calls", "differentiable", "direct", "display", "effect", "fn", "inferred", "lengths", "loops", "most", "name",
+        "numbers", "operator", "python", "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +79,7 @@ class Row:
         loops: bool = True,
         python: Callable[..., Sequence[Any]] | None = None,
         inferred: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None,
+        direct: Rules | None = None,
     ):
         self.name = name
         self.fn = fn
@@ -94,6 +97,7 @@ class Row:
         self.loops = loops
         self.python = python
         self.inferred = inferred
+        self.direct = direct
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
@@ -150,6 +154,7 @@ class Row:
         What was recorded and compiled with them must go (`core.drop_programs`), and graphs (`hooks.row_listeners`).
         """
         self.fn = fn
+        self.direct = None
         for call in self.calls.values():
             call.fn = _assembled(self, call.attrs, call.constants, call.varying)
             call.loosened = None
@@ -324,6 +329,9 @@ class Call:
         """
         if self.row.inferred is not None:
             return self.row.inferred(self, avals), True
+        known = directly(self, avals)
+        if known is not None:
+            return known.shapes(), known.many
         # The first time with its numbers in it: they may be refused. Then the trace serves that has them as operands,
         # if it is made without jit, whose caches would take these sizes' results for those of all.
         call, before, own = (self, -1, ()) if (self.forward or self).row.loops else self.loose()

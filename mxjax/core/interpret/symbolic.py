@@ -26,6 +26,7 @@ from ..hooks import operator_wrappers
 from ..run.interrupts import shielded
 from ..run.price import Size, size_of
 from . import dims
+from .direct import Direct, directly
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
 
@@ -205,7 +206,7 @@ def _own(array: Any, operands: Sequence[Any]) -> np.ndarray:
 # ---- tracing ----------------------------------------------------------------------------
 
 
-def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
+def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound | Direct:
     """The call for operands like these; a kind (:data:`call.SCALARS`) stands for a dynamic scalar.
 
     Raises:
@@ -221,7 +222,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     asked = (device, *avals)
     bound = latest.get(asked)
     if bound is None:
-        bound = _bound(call, avals, device)
+        bound = directly(call, avals) or _bound(call, avals, device)
         if len(latest) >= _LATEST:
             latest.clear()
         latest[asked] = bound
