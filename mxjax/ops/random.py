@@ -18,6 +18,7 @@ from ..core.run.failures import require
 from .creation import dtype_of, shape_of
 from .lowering.gamma import gamma as draw_gamma
 from .lowering.gamma import log_gamma
+from .lowering.outcomes import outcomes
 from .numbers import Each
 from .samples import Given, case, f
 from .table import op
@@ -487,7 +488,7 @@ def is_of_one(args: Any, kwargs: Any, kind: type) -> bool:
 def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     """How often each outcome comes in n trials, int64."""
     shape = _shape(size) or ()
-    draws = jr.categorical(key, jnp.log(pvals), shape=(*shape, int(n)))
+    draws = outcomes(key, pvals, (*shape, int(n)))
     return jax.nn.one_hot(draws, pvals.shape[-1], dtype="int64").sum(-2, dtype="int64")
 
 
@@ -587,7 +588,7 @@ def categorical(
 ) -> Any:
     """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""
     more = _shape(shape) or ()
-    draws = jr.categorical(key, jnp.log(data), shape=(*more, *data.shape[:-1]))
+    draws = outcomes(key, data, (*more, *data.shape[:-1]))
     draws = (
         jnp.moveaxis(draws, tuple(range(len(more))), tuple(range(-len(more), 0))) if more else draws
     )

@@ -1,4 +1,4 @@
-"""Parts of arrays by rules of NumPy (`Row.direct`): numbers, dtypes and shapes are NumPy's own and those of programs."""
+"""Parts of arrays by rules of NumPy (`Row.direct`): numbers, dtypes and shapes are NumPy's and those of programs."""
 
 from __future__ import annotations
 
