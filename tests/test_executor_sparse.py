@@ -109,3 +109,11 @@ def test_a_custom_operator_says_what_storage_types_it_has():
     assert (y.stype, x.grad.stype) == ("csr", "csr")
     np.testing.assert_array_equal(y.asnumpy(), DENSE**2)
     np.testing.assert_array_equal(x.grad.asnumpy(), 2 * DENSE)
+    symbol = mx.sym.Custom(mx.sym.Variable("data", stype="csr"), op_type="sparse_square")
+    grad = nd.sparse.zeros("csr", DENSE.shape)
+    bound = symbol._bind(mx.cpu(), args={"data": x}, args_grad={"data": grad})
+    (y,) = bound.forward(is_train=True)
+    bound.backward(nd.ones(DENSE.shape))
+    assert y.stype == "csr" and bound.grad_dict["data"].stype == "csr"
+    np.testing.assert_array_equal(y.asnumpy(), DENSE**2)
+    np.testing.assert_array_equal(bound.grad_dict["data"].asnumpy(), 2 * DENSE)

@@ -14,6 +14,7 @@ from ..array.classes import NDArray, ndarray
 from ..modes import is_np_shape
 from ..npx import constraint_check, control_flow
 from ..npx import nonzero as npx_nonzero
+from ..operator.custom_op import CustomOpProp
 from ..operator.running import run as run_operator
 from ..ops.texts import value_of
 from .node import Node, Subgraph
@@ -174,15 +175,26 @@ def run_custom(node: Node, inputs: Sequence[NDArray], operators: Any, place: int
         sorted([(k, str(v)) for k, v in node.params.items() if k not in ("op_type", "num_args")])
     )
     cls = ndarray if node.is_np else NDArray
-    # Auxiliary states are written to, so they are the arrays themselves.
+    # Auxiliary states are written to, so they are the arrays themselves; sparse arrays reach who asks for them.
+    sparse = any(a.stype != "default" for a in inputs) and _takes_sparse(node)
     given = [
-        a if type(a) is cls or k in node.states else cls._wrap(a._value())
+        a
+        if type(a) is cls or k in node.states or (sparse and a.stype != "default")
+        else cls._wrap(a._value())
         for k, a in enumerate(inputs)
     ]
     made = run_operator(
         given, str(node.params["op_type"]), options, operators, None if operators is None else place
     )
     return made if isinstance(made, list) else [made]
+
+
+def _takes_sparse(node: Node) -> bool:
+    """Whether a custom operator says what it does with sparse arrays."""
+    from .custom import prop_of
+
+    own = type(prop_of(node.params)).infer_storage_type
+    return own is not CustomOpProp.infer_storage_type
 
 
 def _shapes_of_custom(node: Node, ins: Sequence[Any]) -> Any:
