@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,8 +75,17 @@ def _plain(graph: Any) -> Any:
 def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
     which = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f")
     with jax.enable_x64(True):
-        loss, grads = jax.value_and_grad(lambda *a: fn(*a)[0].sum(), argnums=which)(*arrays)
+        of = jax.value_and_grad(lambda *a: fn(*a)[0].sum(), argnums=which)
+        loss, grads = jax.jit(of)(*arrays)
     return [np.asarray(loss), *map(np.asarray, grads)]
+
+
+@functools.cache
+def _mixed(height: int, width: int) -> tuple[Any, list[Any], list[np.ndarray]]:
+    """The graph of `Mixed` on two images of this size, its arrays, and its plain loss and gradients."""
+    # In float64: sums in another order differ in the last digits.
+    graph, arrays = _graph(Mixed(), 2, 3, height, width, dtype="float64")
+    return graph, arrays, _found(_plain(graph), arrays)
 
 
 @pytest.mark.parametrize("parts", [[5], [2, 7], [1, 2, 3, 4, 5, 6, 8, 9]])
@@ -83,17 +93,15 @@ def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
     "keep", [pytest.param(ALL, marks=pytest.mark.slow), frozenset(), frozenset({0, 3})]
 )
 def test_values_and_gradients_are_the_plain_ones(parts: list[int], keep: Any) -> None:
-    graph, arrays = _graph(
-        Mixed(), 2, 3, 8, 9, dtype="float64"
-    )  # sums in another order differ in the last digits
+    graph, arrays, plain = _mixed(8, 9)
     arranged = lower(graph, [Part(n, keep) for n in (*parts, len(graph.steps))])
-    _same(_found(_plain(graph), arrays), _found(arranged, arrays))
+    _same(plain, _found(arranged, arrays))
 
 
 @pytest.mark.parametrize("size", [(8, 9), (5, 5)])
 def test_so_are_those_of_a_graph_by_itself(size: tuple[int, int]) -> None:
-    graph, arrays = _graph(Mixed(), 2, 3, *size, dtype="float64")
-    _same(_found(_plain(graph), arrays), _found(graph.run, arrays))
+    graph, arrays, plain = _mixed(*size)
+    _same(plain, _found(graph.run, arrays))
 
 
 def _same(expected: list[np.ndarray], found: list[np.ndarray]) -> None:
@@ -108,7 +116,9 @@ def _same(expected: list[np.ndarray], found: list[np.ndarray]) -> None:
 def test_a_step_gives_what_its_calls_give_one_by_one(hybrid: bool) -> None:
     """Losses and gradients of a training step, beside those of the graph's calls under JAX."""
     net = Mixed()
-    graph, arrays = _graph(net, 2, 3, 8, 9, dtype="float64")
+    net.initialize()
+    net.cast("float64")
+    graph, arrays, (_, *grads) = _mixed(8, 9)
     if hybrid:
         net.hybridize()
     for name, a in zip(graph.inputs, arrays, strict=True):
@@ -119,7 +129,6 @@ def test_a_step_gives_what_its_calls_give_one_by_one(hybrid: bool) -> None:
     with mx.autograd.record():
         loss = net(x)
     loss.backward()
-    _, *grads = _found(_plain(graph), arrays)
     of = dict(
         zip(
             [n for n, a in zip(graph.inputs, arrays, strict=True) if a.dtype.kind == "f"],
