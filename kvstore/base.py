@@ -11,9 +11,19 @@ from typing import Any, ClassVar
 from mxjax import errors
 from mxjax.display.reprs import Shown
 
-# Where the other stores are; each is imported when it is asked for.
+# MXNet's names of stores in one process; where its stores summed (on the CPU, on the devices) made the difference.
+TYPES = (
+    "local",
+    "device",
+    "nccl",
+    "local_update_cpu",
+    "local_allreduce_cpu",
+    "local_allreduce_device",
+)
+# Where the stores are; each is imported when it is asked for.
 _SYNC = "dist", "DistKVStore"
-ELSEWHERE = {
+STORES = {
+    **dict.fromkeys(TYPES, ("store", "KVStore")),
     "dist": _SYNC,
     "dist_sync": _SYNC,
     "dist_device_sync": _SYNC,
@@ -213,20 +223,16 @@ def create(name: str = "local") -> Any:
     >>> kv.pull(3, out=out); out.tolist()
     [2.0, 2.0]
     """
-    from .store import TYPES, KVStore
-
     if not isinstance(name, str):
         raise errors.MXNetTypeError(f"name must be a string, got {name!r}; for example 'device'")
     wanted = name.lower()
-    if wanted in TYPES:
-        return KVStore(name)
-    if wanted in KVStoreBase.kv_registry:
+    if wanted not in TYPES and wanted in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[wanted]()
-    if wanted in ELSEWHERE:
-        where, klass = ELSEWHERE[wanted]
+    if wanted in STORES:
+        where, klass = STORES[wanted]
         made = getattr(importlib.import_module(f".{where}", __package__), klass)
         return made() if where == "adapters" else made(name)
-    known = [*TYPES, *ELSEWHERE, *KVStoreBase.kv_registry]
+    known = [*STORES, *KVStoreBase.kv_registry]
     raise errors.MXNetValueError(
         f"unknown kvstore {name!r}{errors.did_you_mean(name, known)}; available: {', '.join(known)}"
     )

@@ -20,17 +20,6 @@ from ._row_sparse import asked, check_target, dense_targets, dense_value, device
 from ._zero_devices import ShardedUpdater
 from .base import KVStoreBase
 
-# MXNet's names; where its stores summed (on the CPU, on the devices) made the difference.
-TYPES = (
-    "local",
-    "device",
-    "nccl",
-    "local_update_cpu",
-    "local_allreduce_cpu",
-    "local_allreduce_device",
-)
-
-
 # What is as it was when a gradient was pushed, whenever the update runs.
 HYPERPARAMETERS = "lr", "wd", "rescale_grad"
 

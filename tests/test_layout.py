@@ -266,7 +266,7 @@ def test_imports_go_one_way():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("wing", ["gluon", "memonger", "profiler"])
+@pytest.mark.parametrize("wing", ["core", "gluon", "kvstore", "memonger", "profiler"])
 def test_modules_of_a_wing_import_one_way(wing):
     """Inside functions, too."""
     inside = f"mxjax.{wing}"

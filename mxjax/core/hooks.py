@@ -8,7 +8,7 @@ also tell the threads; all others are appended to and removed from here.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -37,6 +37,18 @@ class TapeWriter(Protocol):
     def __call__(
         self, call: Call, inputs: Sequence[Any], results: Sequence[Value], many: bool, /
     ) -> None: ...
+
+
+class Mover(Protocol):
+    """Brings a value to another device; differentiable. The core's own (`run/sync.py`) is the only one."""
+
+    def __call__(self, v: Value, device: Any, /) -> Value: ...
+
+
+class Recorded(Protocol):
+    """Tells which calls are recorded anywhere; the core's tree of steps is the only one that holds some."""
+
+    def __call__(self) -> Set[Call]: ...
 
 
 class TransferListener(Protocol):
@@ -77,6 +89,8 @@ class RowListener(Protocol):
 call_listeners: list[CallListener] = []
 row_listeners: list[RowListener] = []
 tape_writers: list[TapeWriter] = []
+movers: list[Mover] = []
+recorded: list[Recorded] = []
 transfer_listeners: list[TransferListener] = []
 modes_of_thread: list[ThreadModes] = []
 step_listeners: list[StepListener] = []

@@ -16,7 +16,7 @@ from jax.lax import convert_element_type_p
 from ... import errors
 from ..compile.compiler import for_platform, platform_of, wide_types
 from ..graph.jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
-from ..hooks import operator_wrappers
+from ..hooks import operator_wrappers, recorded
 from ..interpret.direct import Rules, directly
 from ..interpret.symbolic import trace
 from ..run.interrupts import shielded
@@ -163,9 +163,7 @@ class Row:
 
     def _forget(self) -> None:
         """Attributes that never repeat must not pile up: but for the newest, those go that are recorded nowhere."""
-        from .segment import Tree  # it holds calls
-
-        used = Tree.calls()
+        used = {call for of in recorded for call in of()}
         for key, call in list(self.calls.items())[: -self.most // 4]:
             if (
                 call not in used

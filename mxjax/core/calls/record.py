@@ -15,7 +15,7 @@ from ..compile import compiler
 from ..compile.compiler import wide_types
 from ..compile.program import to_device
 from ..graph.jaxprs import is_shared_out
-from ..hooks import call_listeners, tape_writers
+from ..hooks import call_listeners, movers, tape_writers
 from ..placement.devices import default_device, shown
 from ..run import cold, scheduler
 from ..run.failures import Postponed, failed_value, unchecked_avals
@@ -518,7 +518,6 @@ def _beside_others(inputs: Sequence[Any], home: Any) -> list[Any] | None:
 
     None where that is no single place, or nothing moves. ``home``: where they have to be, if that is known.
     """
-    from ..run.sync import transfer
 
     def moves(v: Any) -> bool:
         return (
@@ -532,7 +531,7 @@ def _beside_others(inputs: Sequence[Any], home: Any) -> list[Any] | None:
     home = homes[0] if home is None and homes else home
     if home is None or any(d is not home for d in homes):
         return None
-    found = [transfer(v, home) if moves(v) and v.aval.device is not home else v for v in inputs]
+    found = [movers[0](v, home) if moves(v) and v.aval.device is not home else v for v in inputs]
     return found if any(a is not b for a, b in zip(found, inputs, strict=True)) else None
 
 
@@ -541,14 +540,14 @@ def _from_keepers(inputs: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
 
     That is the device of the others, or the CPU of the number of the first.
     """
-    from ..run.sync import transfer
-
     others = [d for d in devices if type(d) is not NamedDevice or d.compute is d]
     target = others[0] if others else devices[0].compute
     moved = []
     for v in inputs:
         at = None if type(v) is Dynamic or v.seg is TRACED else v.aval.device
-        moved.append(transfer(v, target) if type(at) is NamedDevice and at.compute is not at else v)
+        moved.append(
+            movers[0](v, target) if type(at) is NamedDevice and at.compute is not at else v
+        )
     return moved
 
 

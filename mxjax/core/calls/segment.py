@@ -19,6 +19,7 @@ from typing import Any
 
 from ... import errors
 from ...scopes import scope, undone
+from ..hooks import recorded
 from . import varying
 from .aval import Aval, NamedDevice
 from .call import Call
@@ -388,6 +389,9 @@ class Tree:
                     step.programs.clear()  # they hold the step: without this they would wait for the collector
                     step.solo = None
                     todo.extend(list(step.next.values()))
+
+
+recorded.append(Tree.calls)
 
 
 class Elsewhere(Exception):

@@ -13,7 +13,7 @@ from ..calls.aval import MeshDevice, aval, aval_of, physical
 from ..calls.state import local
 from ..calls.value import TRACED, Failure, Value, concrete, place, renamed
 from ..graph.tape import attach_python
-from ..hooks import deadlines, memory_managers, observers, transfer_listeners
+from ..hooks import deadlines, memory_managers, movers, observers, transfer_listeners
 from ..placement.memory import on_device
 from .failures import failed_value, located
 from .scheduler import UNUSUAL, read, told
@@ -101,6 +101,9 @@ def transfer(v: Value, device: Any) -> Value:
     for listen in transfer_listeners:
         listen(v, moved)
     return moved
+
+
+movers.append(transfer)
 
 
 def _put(v: Value, device: Any) -> Value:
