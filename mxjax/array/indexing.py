@@ -222,11 +222,15 @@ class Indexing(Handle):
             if not self._legacy and keys.is_bool(key):
                 return self[None][np.zeros(int(key), np.int32)]
             entries, kind, written = keys.parse(key, self, self._legacy)
+        if kind == keys.BOOLS:
+            rest, full = keys.without_bools(key)
+            made = self[(None, *rest)]
+            return made if full else made[np.zeros(0, np.int32)]
         if kind == keys.BASIC:
             place = _Place(entries, dims, written if static else None)
-            if place.same:
-                return view(self, None, None)
             if place.contiguous and (self._legacy or not _strided(key)):
+                if place.same:
+                    return view(self, None, None)
                 return view(self, place.take, place.put, place.operands)
             return self._wrap(record(place.take, (v, *place.operands))[0])
         if kind == keys.MASKS and _on_host(v, entries):
@@ -254,6 +258,11 @@ class Indexing(Handle):
             return
         static = v.seg is TRACED or local.st.seg.graph
         entries, kind, written = keys.parse(key, self, self._legacy)
+        if kind == keys.BOOLS:
+            rest, full = keys.without_bools(key)
+            if full:
+                self[rest] = value
+            return
         given = self._given(value, v)
         if kind == keys.BASIC:
             place = _Place(entries, dims, written if static else None)
@@ -372,9 +381,7 @@ def _is_there(x: Handle, place: _Place, value: Any) -> bool:
 
 
 def _strided(key: Any) -> bool:
-    """Whether a key is one slice with a step: np copies it even where it takes one element."""
-    if type(key) is tuple and len(key) == 1:
-        key = key[0]
+    """Whether a key is one slice with a step, no tuple: np copies it even where it takes one element."""
     return type(key) is slice and key.step is not None and key.step != 1
 
 

@@ -17,7 +17,7 @@ from ..ops.keys import ARRAY, Slice, Window, checked, grows, in_range, window
 from ..ops.table import TABLE
 from .handle import Handle, to_value
 
-BASIC, ARRAYS, MASKS = 0, 1, 2
+BASIC, ARRAYS, MASKS, BOOLS = 0, 1, 2, 3
 _FOUND = TABLE["_found"].bind((("registry", "_npx_nonzero"),))
 
 
@@ -27,10 +27,13 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
     `ops.keys.ARRAY` for each axis.
 
     Entries are integers in range, Windows, and index arrays (NumPy arrays, whose numbers are in
-    range, or arrays of ours, whose numbers nobody looks at). ``legacy`` keys know no masks of
-    Python's bools.
+    range, or arrays of ours, whose numbers nobody looks at). A key with single bools is of the
+    kind `BOOLS`, without entries (`without_bools`); among ``legacy`` ones, which know no masks of
+    Python's bools, one alone is an integer, and in a tuple it says nothing.
     """
     shape = x._value().aval.shape
+    if legacy and isinstance(key, (bool, np.bool_)):
+        key = int(key)
     items = [_item(k, x, legacy) for k in (key if type(key) is tuple else (key,))]
     taken = sum(_axes(k) for k in items)
     if taken > len(shape):
@@ -59,6 +62,10 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
         elif type(k) is int:
             entries.append(in_range(k, axis, shape[axis]))
             axis += 1
+        elif type(k) is bool:
+            if not legacy:
+                return [], BOOLS, ()
+            written.pop()
         else:
             kind = max(kind, ARRAYS)
             if _dtype(k).kind == "b":
@@ -95,17 +102,20 @@ def is_bool(key: Any) -> bool:
     return isinstance(key, (np.ndarray, Handle)) and not key.shape and key.dtype == bool  # type: ignore[union-attr]
 
 
+def without_bools(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
+    """The key without its single bools, and whether they are all true.
+
+    MXNet gives what such a key reads one new axis, which comes first: of length 1, or 0 where one is false.
+    """
+    return tuple([k for k in key if not is_bool(k)]), all(k for k in key if is_bool(k))
+
+
 def _item(k: Any, x: Handle, legacy: bool) -> Any:
     """One part of a key: None, Ellipsis, a slice, an int, or an array."""
     if k is None or k is Ellipsis or type(k) is slice or type(k) is int:
         return k
     if is_bool(k) and not (legacy and isinstance(k, Handle)):
-        if legacy:
-            return int(k)
-        raise errors.MXNetIndexError(
-            "a single bool indexes an array by itself only: x[True]; within a tuple use a mask or "
-            "None"
-        )
+        return bool(k)
     if isinstance(k, (int, np.integer)):
         return int(k)
     if isinstance(k, Handle):
@@ -151,7 +161,7 @@ def _dtype(k: Any) -> Any:
 
 
 def _axes(k: Any) -> int:
-    if k is None or k is Ellipsis:
+    if k is None or k is Ellipsis or type(k) is bool:
         return 0
     if type(k) in (int, slice):
         return 1

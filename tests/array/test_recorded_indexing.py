@@ -21,6 +21,7 @@ BETTER = {
     ":,A([True,False,True],dtype=bool)": "masks select in nd as well",
     "0,A([True,False,True],dtype=bool)": "masks select in nd as well",
     "A([True,False],dtype=bool),0": "masks select in nd as well",
+    "True,A([True,False],dtype=bool)": "masks select in nd as well",
     "A(1,dtype='int32')": "0-d nd arrays are indices too",
     "A(1)": "0-d nd arrays are indices too",
     "np.broadcast_arrays(x,x)[0]": "functions give new arrays",

@@ -42,7 +42,10 @@ A([0,1],dtype='float32'),0 | A([True,False]) | A([True,False],dtype=bool)
 A([False,False],dtype=bool)
 O([True,False]) | [True,False] | True | False | x>5 | (x>5)[0] | x[:,:,0]>5
 :,A([True,False,True],dtype=bool) | 0,A([True,False,True],dtype=bool) | A([True,False],dtype=bool),0
-1.0 | 1.5 | 'a'"""
+1.0 | 1.5 | 'a' | 0:1:5, | 1::-5, | 2::-5 | 2::-5,
+True,1 | 1,True | False,1 | 1,False | None,True,0 | True,None,0 | ...,True,0 | 0,...,True
+True,O([1,0]) | A([1,0],dtype='int32'),True,0 | True, | False, | True,:,1 | ...,False | True,[0,1],1
+True,A([True,False],dtype=bool) | 5,True"""
 ALIAS = """x.reshape(4,6) | x.reshape((4,6)) | x.reshape(-1) | np.reshape(x,(4,6))
 npx.reshape(x,(4,6))
 nd.reshape(x,(4,6)) | x.reshape_view((4,6)) | x.transpose() | x.T | np.transpose(x,(0,1,2))
@@ -73,7 +76,9 @@ x[x>100]=9 | x[A([True,False],dtype=bool)]=9 | x[A([True,False],dtype=bool)]=A([
 x[A([True,False],dtype=bool),1]=9 | x[:,A([True,False,True],dtype=bool)]=9 | x[True]=9
 x[1:1]=9 | x[[]]=9
 x[0:1]=A([[1,2,3],[4,5,6]]) | x[0:1,1:]=[[8,9]] | x[0]=1.7 | x[0,:]=A([1.7,2.7,3.7])
-x[:]=A([[1.7,2.7,3.7],[1,2,3]]) | x[:]=x.T | x[1.0]=9 | x['a']=9"""
+x[:]=A([[1.7,2.7,3.7],[1,2,3]]) | x[:]=x.T | x[1.0]=9 | x['a']=9
+x[True,1]=9 | x[1,False]=9 | x[True,1]=A([[1,2,3]]) | x[True,1]=A([1,2,3]) | x[True,[1,0]]=9
+x[False,[1,0]]=9 | x[False,1]=A([1,2]) | x[...,True]=A([[[1,2,3],[4,5,6]]]) | x[True,5]=9"""
 
 
 def split(text):
