@@ -360,7 +360,9 @@ def ImageRecordIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
       path_imglist: a list whose labels are taken instead of the records'.
       data_shape: (channels, height, width): 1 channel is gray, 4 take the picture as it is.
       label_width: labels of a picture.
-      batch_size, round_batch: the last batch is filled from the beginning, and the next epoch goes on after that.
+      batch_size, round_batch: the last batch is filled from the beginning, and the next epoch goes on after that;
+        with round_batch=False zeros fill it, and its `pad` counts them. (MXNet's `pad` is 0 there, and what fills the
+        batch is what lay in its memory.)
       shuffle, seed: a new order in each epoch; seed_aug is of what varies the pictures.
       shuffle_chunk_size, shuffle_chunk_seed: pieces of the file of so many MB come in a new order in each epoch, and
         `shuffle` mixes within each of them alone, so that neighbours on the disk are read together.
