@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from ..core import Call, is_recording, record, record2, record_scalar
 from ..core.calls.state import local
 from ..core.calls.value import TRACED, Dynamic, Value, seen
@@ -26,6 +26,8 @@ from ..ops.table import TABLE
 from . import keys
 from .handle import Handle, numbers, operand, to_value
 from .view import View, view
+
+_version = settings.snapshot("compat.version")
 
 #: Whether shapes are those of MXNet 1, which knows no numbers without an axis; `modes` puts it here.
 shapes_of_1x: list[Callable[[], bool]] = []
@@ -381,8 +383,10 @@ def _is_there(x: Handle, place: _Place, value: Any) -> bool:
 
 
 def _strided(key: Any) -> bool:
-    """Whether a key is one slice with a step, no tuple: np copies it even where it takes one element."""
-    return type(key) is slice and key.step is not None and key.step != 1
+    """Whether a key is one slice with a step, no tuple: MXNet 2 copies it even where it takes one element."""
+    if type(key) is not slice or key.step is None or key.step == 1:
+        return False
+    return _version() != "1.9"
 
 
 def _count(mask: Any, m: Value) -> int | None:

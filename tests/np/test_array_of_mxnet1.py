@@ -1,4 +1,4 @@
-"""The dtypes of arrays of `mx.np` that MXNet 1.9 makes otherwise (recorded of 1.9.1 and 2.0.0b1)."""
+"""The dtypes and views of arrays of `mx.np` that MXNet 1.9 makes otherwise (recorded of 1.9.1 and 2.0.0b1)."""
 
 import numpy as np
 import pytest
@@ -27,3 +27,20 @@ def test_full(version, of_integers):
         found = [mx.np.full((1,), number).dtype for number in (3, 3.5, True)]
         assert found == [of_integers, "float32", "bool"]
         assert mx.np.full((1,), 3, dtype="int8").dtype == "int8"
+
+
+@pytest.mark.parametrize("version, views", [("1.9", True), ("2.0", False)])
+@pytest.mark.parametrize(
+    "n, key", [(4, np.s_[2:1:-1]), (7, np.s_[:1:3]), (1, np.s_[::-1]), (3, np.s_[-1::-3])]
+)
+def test_a_slice_with_a_step_that_takes_one_element(version, views, n, key):
+    with mx.config.scope(compat_version=version):
+        x = mx.np.arange(n)
+        part = x[key]
+        part[:] = 9
+        want = np.arange(n)
+        want[key] = 9 if views else want[key]
+        assert x.asnumpy().tolist() == want.tolist()
+        whole = x[key,]  # a tuple reads a view in both
+        whole[:] = 8
+        assert x[key].asnumpy().tolist() == [8]
