@@ -25,7 +25,7 @@ _NO_OPTIONS = ("left_shift", "right_shift")  # those that take none of it
 def refuse_options(op: Op, cls: type[NDArray], kwargs: dict[str, Any]) -> None:
     """Take NumPy's options of ufuncs out of the arguments, where they say what happens anyway; refuse others."""
     if cls is NDArray or not (
-        isinstance(op.tests.ref, np.ufunc) or op.name in ("fix", "isposinf", "isneginf", "ldexp")
+        isinstance(op.tests.ref, np.ufunc) or op.name in ("isposinf", "isneginf", "ldexp")
     ):
         return
     if getattr(op.tests.ref, "__name__", "") in _NO_OPTIONS:

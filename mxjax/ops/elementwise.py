@@ -687,7 +687,7 @@ unary(
     **_FLAT,
     onnx="trunc",
 )
-unary("fix", _math(_fix), ref=np.fix, **_FLAT, onnx="trunc")
+unary("fix", _math(_fix), ref=np.trunc, **_FLAT, onnx="trunc")  # np.fix warns since NumPy 2.5
 unary("rint", _math(_rint), **_FLAT, onnx="rint")
 unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P, amp="full", onnx="rsqrt")
 unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P, amp="full", onnx="rcbrt")
