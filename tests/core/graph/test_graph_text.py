@@ -40,7 +40,7 @@ def recorded(op, args, attrs):
 
 def same(graph, other):
     """Both have the very same calls, on the same operands as the text tells them."""
-    assert [s.call for s in graph.steps] == [s.call for s in other.steps]
+    assert all(a.call is b.call for a, b in zip(graph.steps, other.steps, strict=True))
     assert [s.avals for s in graph.steps] == [s.avals for s in other.steps]
     assert graph.avals == other.avals and repr(graph) == repr(other)
 
@@ -57,7 +57,11 @@ GROUPS = [NAMES[k : k + 60] for k in range(0, len(NAMES), 60)]
 
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
 def test_every_row_is_read_back(names):
-    """Every sample of every row: text and back, to the same primitives of JAX (compiling them all takes a minute)."""
+    """Every sample of every row: text and back, to the very same calls on the same operands.
+
+    Such graphs compute the same; of each row's first sample the primitives of JAX show it (compiling all of them takes
+    a minute).
+    """
     for name in names:
         op = TABLE[name]
         for k, case in enumerate(op.tests.samples):
@@ -66,7 +70,8 @@ def test_every_row_is_read_back(names):
             back = core.Graph.read(repr(graph), DEVICE)
             same(graph, back)
             same(graph, graph.replay())
-            assert primitives(graph, given) == primitives(back, given), name
+            if not k:
+                assert primitives(graph, given) == primitives(back, given), name
 
 
 def test_the_engine_s_rows_are_there():
