@@ -83,7 +83,7 @@ CORE = set(
     """
     Aval Call Cut Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node ReadWhileRecording Row
     SCALAR SCALARS Step TRACED Tree Value Work apart aval calls_python compile_function
-    concrete default_device end_note failed flush flush_all flush_thread host in_flight goes_by_call hold
+    concrete default_device dressed end_note failed flush flush_all flush_thread host in_flight goes_by_call hold
     is_asynchronous
     is_recording is_traced keep_barriers lay local match_donations mirroring movable needed note_calls observe outside
     pack pending physical place placed platform_of read record record2 record_known record_pair recording rehearsal

@@ -11,9 +11,11 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxprs_in_params
 
+from mxjax import settings
 from mxjax.core import compiler, images
 from mxjax.core.graph.jaxprs import bound, differentiable, evaluate
 from mxjax.core.graph.primitives import INLINED
+from mxjax.core.hooks import operator_wrappers
 
 from ..model.primitives import tupled
 
@@ -26,18 +28,22 @@ def name(result: int) -> str:
     return f"result{result}"
 
 
-def run(call: Call, operands: Sequence[Any], keep: Mapping[int, str]) -> tuple[Any, ...]:
-    """The results of a call, of which those to ``keep`` (by place) have a name.
+def run(
+    call: Call, operands: Sequence[Any], keep: Mapping[int, str], label: str = ""
+) -> tuple[Any, ...]:
+    """The results of the call of a step with this label, of which those to ``keep`` (by place) have a name.
 
     The derivative of the call itself, too, reads them by their names (relu's reads the sign of its result): otherwise
     they would be computed again for it though they are kept.
     """
     if keep:
         leaves, tree = jax.tree_util.tree_flatten(list(operands))
-        pushed = _pushed(call, tree, tuple([(x.shape, x.dtype) for x in leaves]), *_circumstances())
+        shapes = tuple([(x.shape, x.dtype) for x in leaves])
+        label = label if operator_wrappers else ""
+        pushed = _pushed(call, label, tree, shapes, *_circumstances())
         if pushed.read.intersection(keep):
-            return _marked(call, tree, pushed, keep)(*leaves)  # type: ignore[no-any-return]
-    return _named(_results(call, operands), keep)
+            return _marked(call, label, tree, pushed, keep)(*leaves)  # type: ignore[no-any-return]
+    return _named(_results(call, operands, label), keep)
 
 
 def _named(found: Sequence[Any], keep: Mapping[int, str]) -> tuple[Any, ...]:
@@ -47,8 +53,8 @@ def _named(found: Sequence[Any], keep: Mapping[int, str]) -> tuple[Any, ...]:
     )
 
 
-def _results(call: Call, operands: Sequence[Any]) -> tuple[Any, ...]:
-    return tupled(partial(images.run, call))(operands)
+def _results(call: Call, operands: Sequence[Any], label: str) -> tuple[Any, ...]:
+    return tupled(partial(images.run, call, place=label))(operands)
 
 
 class _Pushed(NamedTuple):
@@ -64,12 +70,14 @@ class _Pushed(NamedTuple):
 def _circumstances() -> tuple[Any, ...]:
     """What a call's function depends on beside its operands."""
     wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    return compiler.platform_now(), compiler.is_short_of_memory(), compiler.is_all_kept(), wide
+    settled = settings.state.version if operator_wrappers else 0
+    short = compiler.is_short_of_memory(), compiler.is_all_kept()
+    return compiler.platform_now(), *short, wide, settled
 
 
 @lru_cache(maxsize=4096)
 def _pushed(
-    call: Call, tree: Any, leaves: tuple[tuple[Any, Any], ...], *circumstances: Any
+    call: Call, label: str, tree: Any, leaves: tuple[tuple[Any, Any], ...], *circumstances: Any
 ) -> _Pushed:
     structs = [jax.ShapeDtypeStruct(*x) for x in leaves]
     moving = tuple(k for k, x in enumerate(structs) if differentiable(x.dtype))
@@ -79,7 +87,7 @@ def _pushed(
             given = list(operands)
             for k, x in zip(moving, moved, strict=True):
                 given[k] = x
-            return _results(call, tree.unflatten(given))
+            return _results(call, tree.unflatten(given), label)
 
         return jax.jvp(results, tuple([operands[k] for k in moving]), tuple(tangents))
 
@@ -112,14 +120,14 @@ def _read(jaxpr: Any, wanted: Sequence[Any]) -> frozenset[int]:
 
 
 def _marked(
-    call: Call, tree: Any, pushed: _Pushed, keep: Mapping[int, str]
+    call: Call, label: str, tree: Any, pushed: _Pushed, keep: Mapping[int, str]
 ) -> Callable[..., tuple[Any, ...]]:
     """The call of its operands' leaves; its results have their names inside its derivative, too."""
     count = pushed.tree.num_leaves
 
     @jax.custom_jvp
     def marked(*leaves: Any) -> tuple[Any, ...]:
-        return _named(_results(call, tree.unflatten(leaves)), keep)
+        return _named(_results(call, tree.unflatten(leaves), label), keep)
 
     @marked.defjvp
     def _jvp(leaves: Any, tangents: Any) -> Any:

@@ -297,7 +297,8 @@ def function(
             results = range(step.first, step.first + len(step.avals))
             names = {nth: name(k) for nth, k in enumerate(results) if k in named}
             with jax.named_scope(step.label), compiler.short_of_memory(all_kept=keep == ALL):
-                found = run_named(step.call, [env[i] for i in step.args], names)  # type: ignore[arg-type]
+                operands = [env[i] for i in step.args]
+                found = run_named(step.call, operands, names, step.label)  # type: ignore[arg-type]
             env.update(zip(results, found, strict=True))
         return tuple(env[k] for k in steps.gives)
 

@@ -142,7 +142,7 @@ class Operator:
         made = [k for k, p in enumerate(self.passed) if p is None or not passing]
         if not made:
             return Variant(None, 0)
-        kinds, fmt, fn = self.kinds, self.fmt, self.call.fn
+        kinds, fmt = self.kinds, self.fmt
 
         def run(*args: Any) -> tuple[Any, ...]:
             scalars = iter(core.unpack(args[-1], fmt) if fmt else ())
@@ -156,7 +156,7 @@ class Operator:
                 for j, k in enumerate(kinds)
             ]
             with jax.named_scope(self.call.name):
-                out = fn(*full)
+                out = core.dressed(self.call, "")(*full)
             outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
             return tuple(outs[k] for k in made)
 

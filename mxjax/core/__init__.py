@@ -10,7 +10,7 @@ from .calls.aval import Aval, MeshDevice, aval, physical
 from .calls.aval import NamedDevice as NamedDevice
 from .calls.aval import aval_of as aval_of
 from .calls.call import ROWS as ROWS
-from .calls.call import SCALARS, Call, Row, row
+from .calls.call import SCALARS, Call, Row, dressed, row
 from .calls.call import Derivative as Derivative
 from .calls.call import enter as enter
 from .calls.reading import ReadWhileRecording
@@ -107,6 +107,7 @@ __all__ = [
     "compiler",
     "concrete",
     "default_device",
+    "dressed",
     "end_note",
     "failed",
     "flush",

@@ -76,12 +76,23 @@ def _step(mode: str, hidden: int, clip: Any) -> Any:
     return {"lstm": lstm, "gru": gru}.get(mode, plain)
 
 
+def _precision_now() -> Any:
+    """How exact products are, for derivatives written out: they are traced where the settings of the call are over."""
+    return jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+
+
+def _of_all_steps(gradients: Any, states: Any, precision: Any) -> Any:
+    """The gradient of weights, of rows for all steps."""
+    return lax.dot_general(gradients, states, (((0,), (0,)), ((), ())), precision=precision)
+
+
 def _summed(step: Any, backward: bool) -> Any:
     """The loop of a step that adds the state's product to its input: (outputs, last state) of (inputs, state, weights).
 
     The input's gradient at each step is that of the product, so the weights' is one product over all steps, where
     the transposed loop would add up a matrix at each. Outside of the loop the weights are turned around, once.
     """
+    precision = _precision_now()
 
     def run(projected: Any, state: Any, w: Any) -> Any:
         def scan(carry: Any, now: Any) -> tuple[Any, Any]:
@@ -101,7 +112,7 @@ def _summed(step: Any, backward: bool) -> Any:
         inputs, state = pull(cotangents)
         before = [outs[1:], first[None]] if backward else [first[None], outs[:-1]]
         rows = [x.reshape(-1, x.shape[-1]) for x in (inputs, jnp.concatenate(before))]
-        return inputs, state, lax.dot_general(*rows, (((0,), (0,)), ((), ())))
+        return inputs, state, _of_all_steps(*rows, precision)
 
     loop = jax.custom_vjp(run)
     loop.defvjp(forward, pullback)
@@ -110,6 +121,7 @@ def _summed(step: Any, backward: bool) -> Any:
 
 def _lstm(backward: bool) -> Any:
     """`_summed` of LSTM's step with a gradient by hand: it keeps the gates and the memories, a third of what JAX would."""
+    precision = _precision_now()
 
     def scale(hidden: int, dtype: Any, of_sigmoid: float, of_tanh: float) -> Any:
         """A factor for each of the gates i, f, g, o: sigmoid(x) is (1 + tanh(x / 2)) / 2."""
@@ -155,12 +167,12 @@ def _lstm(backward: bool) -> Any:
                 of_out * bent * o * (1 - o),
             )
             inputs = jnp.concatenate(parts, -1)
-            return (inputs @ w, of_cell * f), inputs
+            return (jnp.matmul(inputs, w, precision=precision), of_cell * f), inputs
 
         given = cotangents[0], gates, cells, before(state[1], cells)
         start, inputs = lax.scan(step, tuple(cotangents[1]), given, reverse=not backward)
         rows = [x.reshape(-1, x.shape[-1]) for x in (inputs, before(state[0], outs))]
-        return inputs, start, lax.dot_general(*rows, (((0,), (0,)), ((), ())))
+        return inputs, start, _of_all_steps(*rows, precision)
 
     loop = jax.custom_vjp(run)
     loop.defvjp(forward, pullback)

@@ -179,3 +179,14 @@ def test_where_xlas_trace_cannot_be_written(config, work, monkeypatch):
     with pytest.warns(UserWarning, match="the disk is full"):
         profiler.dump()
     assert _chrome.read(path)["traceEvents"]
+
+
+def test_kernels_of_cuda_graphs_are_compared_by_their_times() -> None:
+    """XLA tells of them the graph's name, our trace the instruction's."""
+    truth = Counter({("copy.1", 0, 5): 1, ("command_buffer.2", 5, 9): 2})
+    ours = Counter({("copy.1", 0, 5): 1, ("fusion.3", 5, 9): 1, ("fusion.4", 5, 9): 1})
+    assert verify._differences(truth, ours) == (0, 0)
+    assert verify._differences(truth, ours - Counter({("fusion.4", 5, 9): 1})) == (1, 0)
+    assert verify._differences(truth, ours + Counter({("fusion.4", 6, 9): 1})) == (0, 1)
+    renamed = Counter({("copy.2", 0, 5): 1, ("fusion.3", 5, 9): 2})
+    assert verify._differences(truth, renamed) == (1, 1)

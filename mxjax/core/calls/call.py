@@ -482,8 +482,11 @@ place_now = (
 )  # .label: where the step that is traced stands; kept while there are wrappers
 
 
-def dressed(call: Call) -> Callable[..., Any]:
-    """The function of an operator as the settings want it; a backward call dresses its forward itself."""
+def dressed(call: Call, place: str | None = None) -> Callable[..., Any]:
+    """The function of an operator as the settings want it, at a place that settings may name; a backward call dresses
+    its forward itself."""
+    if place is not None:
+        place_now.label = place
     fn = call.fn
     if call.op is not None and call.forward is None:
         for dress in operator_wrappers:

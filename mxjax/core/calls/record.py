@@ -15,7 +15,7 @@ from ..compile import compiler
 from ..compile.compiler import wide_types
 from ..compile.program import to_device
 from ..graph.jaxprs import is_shared_out
-from ..hooks import call_listeners, movers, tape_writers
+from ..hooks import call_listeners, movers, operator_wrappers, tape_writers
 from ..placement.devices import default_device, shown
 from ..run import cold, scheduler
 from ..run.failures import Postponed, failed_value, unchecked_avals
@@ -23,7 +23,7 @@ from ..run.interrupts import is_asynchronous
 from ..stats import stats
 from . import varying
 from .aval import Aval, NamedDevice
-from .call import Call, Row
+from .call import Call, Row, dressed
 from .segment import Elsewhere, Segment, Step, TracedInput, mirroring, user_site
 from .state import ThreadState, local, rules
 from .value import TRACED, Dynamic, Failure, Value, movable, pending_errors, renamed, traced
@@ -588,7 +588,7 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
             jax.named_scope(call.name),
             compiler.for_platform(compiler.platform_of(device)),
         ):
-            out = call.fn(*arrays)
+            out = dressed(call, st.scope)(*arrays) if operator_wrappers else call.fn(*arrays)
     except (TypeError, ValueError) as error:
         avals = [v.kind if type(v) is Dynamic else v.aval for v in inputs]
         raise inference_error(call, avals, error) from error

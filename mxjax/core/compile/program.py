@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..calls.aval import Aval, MeshDevice
-from ..calls.call import dressed, place_now
+from ..calls.call import dressed
 from ..calls.segment import SCALAR, Step, user_site
 from ..calls.state import local
 from ..calls.value import Value
@@ -76,8 +76,7 @@ def run_steps(
             if other is not None:
                 out = other[0](*map(images.array, args))
             elif operator_wrappers:
-                place_now.label = step.label
-                out = dressed(step.call)(*args)  # type: ignore[arg-type]
+                out = dressed(step.call, step.label)(*args)  # type: ignore[arg-type]
             elif arranged:
                 out = images.run_or_turn(step.call, args)  # type: ignore[arg-type]
             else:

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from ..calls.aval import PINNED, Aval, aval
-from ..calls.call import SCALARS, Call, Row, bounded
+from ..calls.call import SCALARS, Call, Row, bounded, dressed
 from ..calls.record import record, untaped_record
 from ..calls.segment import Tree
 from ..calls.state import local
 from ..calls.value import Dynamic, Value
 from ..compile.compiler import for_platform, platform_of, wide_types
-from ..hooks import RematPolicy, memory_managers
+from ..hooks import RematPolicy, memory_managers, operator_wrappers
 from ..run.interrupts import shielded
 from .graph import Graph
 from .jaxprs import cotangent, held, narrowed, once, pullback, wanting
@@ -111,15 +111,20 @@ class Pair:
     )
 
     def __init__(
-        self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...], lasting: range = range(0)
+        self,
+        call: Call,
+        avals: Sequence[Any],
+        wants: tuple[bool, ...],
+        lasting: range = range(0),
+        place: str = "",
     ):
-        """``lasting`` are the operands that others hold anyway, such as weights."""
+        """``lasting`` are the operands that others hold anyway, such as weights; settings may name the ``place``."""
         self.name = call.name
         self.policy = call.policy
         self.graph = call.graph
         self.wants = wants
         self._backwards: dict[Any, Call] = {}
-        fn = wanting(call.fn, wants)
+        fn = wanting(dressed(call, place), wants)
 
         def linear(*inputs: Any) -> tuple[Any, Any]:
             return pullback(lambda *full: tuple(fn(*full)), inputs, wants)
@@ -229,7 +234,8 @@ def record_pair(
     ``lasting`` are the operands that others hold anyway, such as weights. A call that has operands of several shapes
     says which these are (``avals``).
     """
-    key = Tree.generation, wants, avals  # a setting may have changed what the forward keeps
+    place = local.st.scope if operator_wrappers else ""
+    key = Tree.generation, wants, avals, place  # a setting may have changed what the forward keeps
     pair = call.pairs.get(key)
     if pair is None:
         if any(k[0] != Tree.generation for k in call.pairs):
@@ -238,7 +244,7 @@ def record_pair(
             places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
         bounded(call.pairs, PAIRS)
         found = avals or [v.kind if type(v) is Dynamic else v.aval for v in values]
-        pair = call.pairs[key] = Pair(call, found, wants, lasting)
+        pair = call.pairs[key] = Pair(call, found, wants, lasting, place)
     made = untaped_record(pair.forward, values)
     outs = made[: pair.n_outs]
     node = Node(call, tuple(values), tuple([v.aval for v in outs]), True)

@@ -574,8 +574,12 @@ def wait_all() -> None:
 
 def told() -> None:
     """A reader has the error of a program that failed as it ran: `wait_all` need not raise it again."""
-    for running in [r for r in _running if failed_beside(r(), wait=False)]:
-        _running.remove(running)
+    # Not by `remove`: references to arrays are equal where the arrays are, number by number.
+    failed = {id(r) for r in tuple(_running) if failed_beside(r(), wait=False)}
+    for _ in range(len(_running)) if failed else ():
+        running = _running.popleft()
+        if id(running) not in failed:
+            _running.append(running)
 
 
 def _wait_all() -> None:
