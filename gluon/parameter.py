@@ -293,7 +293,13 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         self._memory = (memory.kind(where),)
         self._settle()
 
-    def _attach(self) -> None:
+    def _hold(self, arrays: dict[Device, ndarray] | None) -> None:
+        """These arrays, whatever gradients they have, or none."""
+        self._arrays = arrays
+        self._find_only()
+        Layout.version += 1
+
+    def _find_only(self) -> None:
         if self._arrays is not None and len(self._arrays) == 1:
             (self._only,) = self._arrays.values()
             self._only_at = self._only.device
@@ -301,6 +307,9 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
                 self._only = None
         else:
             self._only = self._only_at = None
+
+    def _attach(self) -> None:
+        self._find_only()
         for a in (self._arrays or {}).values():
             if self._grad_req == "null":
                 a.drop_grad()

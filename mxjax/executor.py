@@ -37,6 +37,17 @@ _NAMING_THEIR_ONE_INPUT = frozenset(
 )
 
 
+def _names_once(variables: Sequence[Node]) -> list[str]:
+    names = [n.name for n in variables]
+    twice = sorted({n for n in names if names.count(n) > 1}) if len({*names}) < len(names) else []
+    if twice:
+        raise errors.MXNetValueError(
+            f"Duplicate names detected: more than one variable is called {', '.join(map(repr, twice))}. "
+            "Arrays are bound by name: use one Symbol in both places, or give each variable a name of its own"
+        )
+    return names
+
+
 class Executor(Shown):
     """A symbol with the arrays of its variables: runs forward, and backward into gradient arrays.
 
@@ -86,7 +97,7 @@ class Executor(Shown):
         self._places = places_of(sym, self._device, group2ctx)
         self._variables: list[Node] = sym._variables()
         self._homes = {n.name: self._places[n] for n in self._variables} if self._places else {}
-        self._input_names = [n.name for n in self._variables]
+        self._input_names = _names_once(self._variables)
         self._arg_names: list[str] = sym.list_arguments()
         self._aux_names: list[str] = sym.list_auxiliary_states()
         self._output_names: list[str] = sym.list_outputs()

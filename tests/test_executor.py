@@ -336,3 +336,15 @@ def test_every_result_has_its_gradient():
     run.forward(is_train=True)
     with pytest.raises(AssertionError, match="2 results, got 1 gradients"):
         run.backward([mx.nd.ones(2)])
+
+
+def test_two_variables_of_one_name_are_refused():
+    net = mx.sym.var("x") * 2 + mx.sym.var("x")
+    assert net.list_arguments() == ["x", "x"]  # as in MXNet, which refuses to bind them
+    for bind in (
+        lambda: net.simple_bind(mx.cpu(), x=(2,)),
+        lambda: net.bind(mx.cpu(), [mx.nd.ones(2), mx.nd.ones(2)]),
+        lambda: net.eval(x=mx.nd.ones(2)),
+    ):
+        with pytest.raises(ValueError, match=r"Duplicate names detected: .*'x'"):
+            bind()

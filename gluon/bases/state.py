@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from mxjax.autograd import pause
+from mxjax.autograd import mark_variables, pause
 from mxjax.errors import MXNetError
 
 
@@ -53,6 +54,11 @@ class ParameterState:
         """The arrays; None before there are any, as in MXNet."""
         return None if self._arrays is None else _Held(self._arrays.values())
 
+    @_data.setter
+    def _data(self, arrays: Sequence[Any] | None) -> None:
+        """The very arrays, with their gradients: a parameter that stands for another shares its."""
+        self._hold(None if arrays is None else {a.device: a for a in arrays})  # type: ignore[attr-defined]
+
     @property
     def _grad(self) -> list[Any] | None:
         """The gradients; None where there are none, as in MXNet."""
@@ -60,10 +66,22 @@ class ParameterState:
             return None
         return _Held(a.grad for a in self._arrays.values())
 
+    @_grad.setter
+    def _grad(self, gradients: Sequence[Any] | None) -> None:
+        if self._arrays is None or gradients is None:
+            return
+        for a, g in zip(self._arrays.values(), gradients, strict=True):
+            if a.grad is not g:
+                mark_variables([a], [g], [self.grad_req])  # type: ignore[attr-defined]
+
     @property
     def _ctx_list(self) -> list[Any] | None:
         """The devices."""
         return None if self._arrays is None else list(self._arrays)
+
+    @_ctx_list.setter
+    def _ctx_list(self, devices: Sequence[Any] | None) -> None:
+        self._agree("_ctx_list", self._ctx_list, devices)
 
     _device_list = _ctx_list
 
@@ -79,7 +97,18 @@ class ParameterState:
             own[device.device_id] = place
         return found
 
+    @_ctx_map.setter
+    def _ctx_map(self, places: Any) -> None:
+        self._agree("_ctx_map", self._ctx_map, places)
+
     _device_map = _ctx_map
+
+    def _agree(self, name: str, have: Any, new: Any) -> None:
+        """What follows from the arrays may be set to what it is, as programs do that copy a parameter's state."""
+        if have is not None and new is not None and have != new:
+            raise MXNetError(
+                f"Parameter.{name} says where the arrays are, {have}, and cannot become {new}: use reset_ctx"
+            )
 
     @property
     def _var(self) -> Any:
@@ -90,6 +119,10 @@ class ParameterState:
         if self._long and self._arrays is not None:  # type: ignore[attr-defined]
             return self.var()  # type: ignore[attr-defined]
         return self._variable  # type: ignore[attr-defined]
+
+    @_var.setter
+    def _var(self, variable: Any) -> None:
+        self._variable = variable
 
     def _check_and_get(self, arr_list: Any, ctx: Any) -> Any:
         """Of arrays, such as `_data`, that of a device (the only one for None), or all of them for `list`.

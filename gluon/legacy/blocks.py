@@ -172,13 +172,14 @@ def accept_names(cls: type) -> None:
     """Let a class of blocks take ``prefix=`` and ``params=`` though its ``__init__`` does not name them."""
     init: Any = vars(cls).get("__init__")
     code = getattr(init, "__code__", None)
-    if code is None or code.co_flags & _VARKEYWORDS:
+    if code is None:
         return
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    missing = [name for name in ("prefix", "params") if name not in named]
-    if not missing:
-        return
+    takes_all = code.co_flags & _VARKEYWORDS
+    missing = [name for name in ("prefix", "params") if name not in named and not takes_all]
     ours = str(init.__module__).startswith("mxjax.")
+    if not missing and not ours:
+        return
 
     @functools.wraps(init)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:

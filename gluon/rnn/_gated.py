@@ -137,7 +137,7 @@ class DenseCell(WeightedCell):
 
     def __repr__(self) -> str:
         rows, width = self.i2h_weight.shape or (0, 0)
-        return f"{type(self).__name__}({width if width > 0 else None} -> {rows}{self._says()})"
+        return f"{type(self).__name__}({width or None} -> {rows}{self._says()})"
 
     def _says(self) -> str:
         return ""

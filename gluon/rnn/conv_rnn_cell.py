@@ -161,7 +161,7 @@ class _ConvCell(WeightedCell):
     def __repr__(self) -> str:
         shape = self.i2h_weight.shape or ()
         width = shape[1 if self._channel_axis == 1 else -1]
-        arrow = f"{width if width > 0 else None} -> {shape[0]}"
+        arrow = f"{width or None} -> {shape[0]}"
         return f"{type(self).__name__}({arrow}, {self._activation}, {self._conv_layout})"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from mxjax import errors, initializer, np, npx
 from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
-from mxjax.modes import generation
+from mxjax.modes import generation, is_np_shape
 from mxjax.ops.rnn import GATES, parameter_names, parameter_shapes
 
 from ..hybrid_block import HybridBlock
@@ -99,7 +99,8 @@ class _RNNLayer(HybridBlock):
             self._settle_size(input_size)
 
     def __repr__(self) -> str:
-        says = [f"{self._input_size or None} -> {self._hidden_size}", self._layout]
+        unknown = -1 if self._in_pieces and is_np_shape() else None
+        says = [f"{self._input_size or unknown} -> {self._hidden_size}", self._layout]
         if self._num_layers != 1:
             says.append(f"num_layers={self._num_layers}")
         if self._dropout:

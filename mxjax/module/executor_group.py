@@ -12,7 +12,7 @@ import numpy as np
 from .. import nd
 from ..array import NDArray
 from ..device import Device, cpu
-from ..errors import MXNetAssertionError, MXNetValueError
+from ..errors import MXNetAssertionError, MXNetKeyError, MXNetValueError
 from ..io import DataDesc
 from .base_module import as_descs, require
 
@@ -274,8 +274,13 @@ class DataParallelExecutorGroup:
             ]
 
     def _targets(self, name: str) -> list[tuple[slice, Any]] | None:
-        """Where each device's slice of an input goes; None for an input that the symbol does not have."""
+        """Where each device's slice of an input goes; None for data that the symbol does not have."""
         if name not in self.arg_names:
+            if name in self.label_names:
+                raise MXNetKeyError(
+                    f"{name!r}: label_shapes names a label that the symbol does not have; its inputs are "
+                    f"{', '.join(self.arg_names)}. Name the label as the symbol does, or bind without label_shapes"
+                )
             return None
         return list(zip(self.slices, self._of_all(name), strict=True))
 

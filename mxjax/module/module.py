@@ -424,7 +424,7 @@ class Module(SymbolicModule):
         """Reshape to the shapes of a batch."""
         data = getattr(data_batch, "provide_data", None) or [
             DataDesc(desc.name, shape, desc.dtype, desc.layout)
-            for desc, shape in zip(self._data_shapes, shapes, strict=True)
+            for desc, shape in zip(self._data_shapes, shapes, strict=False)  # more are left out
         ]
         labels = getattr(data_batch, "provide_label", None)
         if not labels and getattr(data_batch, "label", None):

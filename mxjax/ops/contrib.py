@@ -377,15 +377,18 @@ def multibox_prior(
     offsets: Any = (0.5, 0.5),
 ) -> Any:
     """Anchor boxes around each place of a feature map (N, C, H, W): (1, H * W * boxes, 4) corners."""
+    # Float32 in MXNet's order: which of two anchors an object takes that it overlaps alike, the last bits decide.
     h, w = data.shape[2:]
-    step_y, step_x = (steps[0], steps[1]) if steps[0] > 0 else (1 / h, 1 / w)
-    cy, cx = (np.arange(h) + offsets[0]) * step_y, (np.arange(w) + offsets[1]) * step_x
-    shape = h / w
-    sizes, ratios = [
-        v if isinstance(v, tuple) else (v,) for v in (sizes, ratios)
-    ]  # a number is a tuple of one
-    extents = [(s * shape * np.sqrt(ratios[0]) / 2, s / np.sqrt(ratios[0]) / 2) for s in sizes]
-    extents += [(sizes[0] * shape * np.sqrt(r) / 2, sizes[0] / np.sqrt(r) / 2) for r in ratios[1:]]
+    f = np.float32
+    step_y, step_x = (f(steps[0]), f(steps[1])) if steps[0] > 0 else (f(1) / f(h), f(1) / f(w))
+    cy = (np.arange(h, dtype=f) + f(offsets[0])) * step_y
+    cx = (np.arange(w, dtype=f) + f(offsets[1])) * step_x
+    sizes, ratios = [  # a number is a tuple of one
+        np.array(v if isinstance(v, tuple) else (v,), f) for v in (sizes, ratios)
+    ]
+    roots = np.sqrt(ratios)
+    pairs = [(s, roots[0]) for s in sizes] + [(sizes[0], r) for r in roots[1:]]
+    extents = [(s * f(h) / f(w) * r / f(2), s / r / f(2)) for s, r in pairs]
     y, x = np.meshgrid(cy, cx, indexing="ij")
     boxes = np.stack(
         [np.stack([x - bw, y - bh, x + bw, y + bh], -1) for bw, bh in extents], 2

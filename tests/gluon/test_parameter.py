@@ -172,3 +172,38 @@ def test_the_networks_initializer_fills_a_parameter_whatever_its_name(name):
     late.shape = (3, 4)
     late._finish_deferred_init()
     np.testing.assert_array_equal(late.data().asnumpy(), np.ones((3, 4)))
+
+
+class _Halved(Parameter):
+    """Stands for another parameter, whose state it copies as programs of MXNet 1 do."""
+
+    def __init__(self, other):
+        super().__init__(name=other.name, grad_req=other.grad_req, shape=other._shape)
+        for name in ("_var", "_data", "_grad", "_ctx_list", "_ctx_map", "_trainer"):
+            setattr(self, name, getattr(other, name))
+
+    def data(self, ctx=None):
+        return self._check_and_get(self._data, ctx) * 0.5
+
+
+def test_a_parameter_that_stands_for_another_shares_its_arrays():
+    for hybridize in (False, True):
+        layer = nn.Dense(2, in_units=3, use_bias=False)
+        layer.initialize(mx.init.One())
+        whole = layer.weight
+        layer.__dict__["weight"] = layer._reg_params["weight"] = half = _Halved(whole)
+        if hybridize:
+            layer.hybridize()
+        with autograd.record():
+            y = layer(mx.nd.ones((4, 3)))
+        y.backward()
+        np.testing.assert_allclose(y.asnumpy(), np.full((4, 2), 1.5))
+        np.testing.assert_allclose(whole.grad().asnumpy(), np.full((2, 3), 2))
+        assert half.grad() is whole.grad()
+        whole.set_data(mx.nd.zeros((2, 3)))
+        assert not layer(mx.nd.ones((4, 3))).asnumpy().any()
+    with pytest.raises(MXNetError, match="reset_ctx"):
+        half._ctx_list = [mx.gpu(0)]
+    half._data = None
+    with pytest.raises(MXNetError):
+        half._check_and_get(half._data, None)

@@ -377,3 +377,19 @@ def _loops_of_a_step(hybrid):
 def test_an_imperative_step_runs_no_layer_twice():
     # Two layers, forward and backward: the backward pass takes what the forward pass kept.
     assert _loops_of_a_step(False) == _loops_of_a_step(True) == 4
+
+
+@pytest.mark.parametrize("layer", [rnn.LSTM, rnn.GRU, rnn.RNN, rnn.LSTMCell])
+def test_a_layer_says_what_it_takes(layer):
+    with pytest.raises(TypeError, match=rf"{layer.__name__}\(hidden_size, .*'hidden_size'"):
+        layer()
+
+
+def test_cells_show_an_unknown_width_as_mxnet_does():
+    cells = [rnn.RNNCell(4), rnn.LSTMCell(4), rnn.GRUCell(4, input_size=3), rnn.LSTMPCell(4, 2)]
+    with mx.util.np_shape(True):
+        assert list(map(repr, cells)) == [
+            "RNNCell(-1 -> 4, tanh)", "LSTMCell(-1 -> 16)", "GRUCell(3 -> 12)", "LSTMPCell(-1 -> 16 -> 2)",
+        ]  # fmt: skip
+    with mx.util.np_array(False), mx.util.np_shape(False):
+        assert repr(cells[1]) == "LSTMCell(None -> 16)"

@@ -493,3 +493,17 @@ def test_callbacks_see_the_variables_of_fit():
         and seen[1]["nbatch"] == 1
         and dict(seen[1]["eval_name_vals"])
     )
+
+
+def test_labels_are_those_of_the_symbol():
+    net = mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3), name="softmax"
+    )
+    with pytest.warns(UserWarning), pytest.raises(KeyError, match="nope_label"):  # as MXNet 1.9.1
+        mx.mod.Module(net).bind([("data", (2, 4))], [("nope_label", (2,))])
+    module = mx.mod.Module(net)
+    module.bind([("data", (2, 4))], [("softmax_label", (2,))])
+    module.init_params(mx.init.One())
+    # arrays beyond the data's names are left out, as there
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 4)), mx.nd.ones(2)], [mx.nd.ones(2)]))
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), np.full((2, 3), 1 / 3), rtol=1e-6)

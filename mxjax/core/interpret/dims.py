@@ -37,6 +37,9 @@ try:
 except AttributeError:  # another JAX: nothing is traced with symbols
     _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None
 
+#: What JAX raises where it cannot compare dimensions.
+UNDECIDED: tuple[type[BaseException], ...] = () if _UNDECIDED is None else (_UNDECIDED,)
+
 
 def _codes(*names: tuple[str, str]) -> frozenset[Any]:
     """The code of methods of JAX, those of them that there are."""
@@ -85,6 +88,9 @@ class Noted:
         self._sizes = sizes
         self.unequal: dict[Any, tuple[Any, Any]] = {}
         self.orders: dict[Any, tuple[Any, Any, bool]] = {}
+
+    def __len__(self) -> int:
+        return len(self.unequal) + len(self.orders)
 
     def at_least(self, a: Any, b: Any) -> bool:
         """Whether a is at least b for the sizes at hand, from now on for granted."""
@@ -150,9 +156,14 @@ def _leave(trace: int) -> None:
 
 
 @scope
-def noting(symbols: Sequence[Any], sizes: Sequence[int]) -> Iterator[Noted]:
-    """What this thread meanwhile takes for granted of dimensions made of these symbols, which have these sizes now."""
-    made = Noted(sizes)
+def noting(
+    symbols: Sequence[Any], sizes: Sequence[int] = (), again: Noted | None = None
+) -> Iterator[Noted]:
+    """What this thread meanwhile takes for granted of dimensions made of these symbols, which have these sizes now.
+
+    ``again``: what it took for granted before, which this goes on with.
+    """
+    made = Noted(sizes) if again is None else again
     if not symbols:
         yield made
         return

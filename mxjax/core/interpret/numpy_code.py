@@ -7,6 +7,7 @@ the next primitive does by itself is left out. A place is taken again when its a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -90,8 +91,15 @@ class Code:
       NotHere: a primitive is not among the rules.
     """
 
-    def __init__(self, closed: Any, symbols: int = 0, rules: Mapping[str, Rule] = TABLE):
+    def __init__(
+        self,
+        closed: Any,
+        symbols: int = 0,
+        rules: Mapping[str, Rule] = TABLE,
+        tracing: Callable[[], Any] = contextlib.nullcontext,
+    ):
         self.rules = rules
+        self.tracing = tracing  # entered to trace what a primitive of ours is made of
         self.layout = dims.Layout(symbols)
         self.costs: list[tuple[int, Sequence[Any]]] = []
         self.calls: list[tuple[int, Sequence[Any]]] = []
@@ -212,7 +220,7 @@ class _Body:
         env.update(zip(jaxpr.invars, args, strict=True))
         for eqn in jaxpr.eqns:
             given = [ref(v) for v in eqn.invars]
-            body = body_of(eqn)
+            body = body_of(eqn, self.code.tracing)
             if body is None:
                 found = [_Ref() for _ in eqn.outvars]
                 self.nodes.append(_Node(eqn, given, found))

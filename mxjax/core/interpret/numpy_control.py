@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -36,12 +37,12 @@ _BODIES: dict[str, tuple[str, ...]] = {
 TERMS: dict[str, Callable[..., Any]] = {}
 
 
-def body_of(eqn: Any) -> Any:
-    """The jaxpr that an equation is nothing but a call of, or None."""
+def body_of(eqn: Any, tracing: Callable[[], Any] = contextlib.nullcontext) -> Any:
+    """The jaxpr that an equation is nothing but a call of, or None; ``tracing``: entered to trace one."""
     terms = TERMS.get(eqn.primitive.name)
     if terms is not None:
         structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-        with wide_types():
+        with tracing(), wide_types():
             return jax.make_jaxpr(functools.partial(terms, **eqn.params))(*structs)
     for name in _BODIES.get(eqn.primitive.name, ()):
         if name in eqn.params:

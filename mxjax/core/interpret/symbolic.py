@@ -52,6 +52,7 @@ class Trace:
         "_closed",
         "_code",
         "_layout",
+        "_noted",
         "_symbols",
         "_true",
         "dtypes",
@@ -61,18 +62,19 @@ class Trace:
         "why",
     )
 
-    def __init__(self, closed: Any, many: bool, symbols: int, noted: dims.Noted):
+    def __init__(self, closed: Any, many: bool, symbols: Sequence[Any], noted: dims.Noted):
         self._bound: Bound | None = (
             None  # the last one: a loop asks for the same sizes again and again
         )
         self._closed = closed
         self._code: Code | None = None
-        self._symbols = symbols
+        self._noted: Any = noted
+        self._symbols: Any = symbols
         self.why = ""  # NumPy does not compute it
         self.many = many
         self.size = size_of(closed.jaxpr)
         self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
-        self._layout = layout = dims.Layout(symbols)
+        self._layout = layout = dims.Layout(len(symbols))
         self.lengths = layout.getter(tuple([tuple(a.shape) for a in closed.out_avals]))
         self._true = layout.true(noted, _reshaped(closed.jaxpr) if symbols else ())
 
@@ -94,7 +96,7 @@ class Trace:
         if self._code is None:
             if not self.why:
                 try:
-                    self._code = Code(self._closed, self._symbols)
+                    self._code = self._written()
                 except NotHere as error:
                     self.why = str(error) or "NumPy computes it otherwise"
                 except (
@@ -102,12 +104,21 @@ class Trace:
                     LookupError,
                     TypeError,
                     ValueError,
+                    *dims.UNDECIDED,
                 ) as error:  # another JAX's parameters
                     self.why = f"{type(error).__name__}: {error}"
-                self._closed = None
+                self._closed = self._noted = self._symbols = None
             if self._code is None:
                 raise NotHere(self.why)
         return self._code
+
+    def _written(self) -> Code:
+        symbols, noted = self._symbols, self._noted
+        taken = len(noted)
+        made = Code(self._closed, len(symbols), tracing=lambda: dims.noting(symbols, again=noted))
+        if len(noted) > taken:
+            raise NotHere("its parts take more for granted than its shapes do")
+        return made
 
 
 def _reshaped(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
@@ -407,4 +418,4 @@ def _traced(
 
     with dims.noting(symbols, sizes) as noted, wide_types(), for_platform(platform):
         closed = jax.make_jaxpr(fn)(*structs)
-    return Trace(closed, many[0], len(symbols), noted)
+    return Trace(closed, many[0], symbols, noted)

@@ -663,3 +663,24 @@ def test_gradients_of_other_lengths_need_no_trace(traced):
             traced.clear()
         np.testing.assert_allclose(run(k), np.full((2, 3), k))
     assert not traced
+
+
+@pytest.mark.parametrize("length", [7, 6])
+@pytest.mark.parametrize("kernel", ["all", 3])
+def test_parts_of_a_gradient_are_traced_with_what_its_shapes_take_for_granted(length, kernel):
+    # a window as long as the image: JAX cannot tell whether the lengths differ
+    kernel = length if kernel == "all" else kernel
+    host = np.random.RandomState(0).normal(size=(6, 4, length, 1)).astype("float32")
+    x = mx.nd.array(host)
+    x.attach_grad()
+    with mx.config.scope(engine_cold="interpret"), mx.autograd.record():
+        y = mx.nd.Pooling(mx.nd.relu(x), kernel=(kernel, 1), stride=(1, 1), pool_type="max")
+    with mx.config.scope(engine_cold="interpret"):
+        y.backward()
+        found = x.grad.asnumpy()
+    expected = np.zeros_like(host)
+    n, c = np.ogrid[:6, :4]
+    for k in range(length - kernel + 1):
+        window = np.maximum(host[:, :, k : k + kernel, 0], 0)
+        expected[n, c, k + window.argmax(-1), 0] += 1
+    np.testing.assert_array_equal(found, expected * (host > 0))
