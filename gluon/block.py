@@ -493,9 +493,13 @@ class Block(Named, MirroredBlock):
             raise
         if self._forward_hooks:
             for hook in tuple(self._forward_hooks.values()):
-                hook(self, args, out)
+                hook(self, args, self._returned(out))
         if type(out) in _SEVERAL:
             _refuse_mixed(self, out)
+        return out
+
+    def _returned(self, out: Any) -> Any:
+        """What the caller gets of the forward's results, which is what hooks hear."""
         return out
 
     def _runs_on_nothing(self) -> bool:

@@ -11,12 +11,16 @@ from . import _jax_private, settings
 from ._version import __version__
 from .settings.explain import describe
 
-USAGE = """\
+TOOLS = ("port", "launch", "profiler", "im2rec", "debug")
+
+USAGE = f"""\
 python -m mxjax [--as 1.9|2.0] SCRIPT [ARGUMENT ...]      a program that imports mxnet, run on mxjax
 python -m mxjax [--as 1.9|2.0] -m MODULE [ARGUMENT ...]   the same for a module
 python -m mxjax --compat [--as ...] ...                   with names that Python, NumPy, matplotlib had in MXNet's time
 python -m mxjax config [--json] [--changed] [NAME ...]    the settings in force, or some of them at length
 python -m mxjax --version                                 the versions of mxjax, jax and Python
+
+Tools of their own, each with --help: {", ".join(f"python -m mxjax.{tool}" for tool in TOOLS)}
 """
 
 
@@ -52,6 +56,9 @@ def main(arguments: list[str]) -> int:
     except settings.SettingError as error:
         print(error, file=sys.stderr)
         return 2
+    if not is_module and not os.path.exists(program[0]):
+        print(_absent(program[0]), file=sys.stderr)
+        return 2
     if compat:
         from .port import give_back
 
@@ -70,6 +77,14 @@ def run(program: list[str], is_module: bool) -> None:
     else:
         sys.path[0] = os.path.dirname(os.path.abspath(program[0]))
         runpy.run_path(program[0], run_name="__main__")
+
+
+def _absent(program: str) -> str:
+    """What is said of a program that is no file; the name of a tool is told apart."""
+    said = f"python -m mxjax: can't open file {os.path.abspath(program)!r}: there is no such file"
+    if program in TOOLS:
+        said += f"; the tool is `python -m mxjax.{program}`"
+    return said
 
 
 def _config(arguments: list[str]) -> int:

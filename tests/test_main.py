@@ -1,12 +1,15 @@
 """The command line."""
 
+import importlib.util
+import pathlib
 import subprocess
 import sys
 
 import jax
 import pytest
 
-from mxjax.__main__ import main
+from mxjax import as_mxnet
+from mxjax.__main__ import TOOLS, main
 from mxjax._version import __version__
 
 
@@ -52,3 +55,22 @@ def test_a_release_stands_for_its_generation(tmp_path, asked, version):
 def test_other_releases_are_refused(tmp_path, capsys, asked):
     assert main(["--as", asked, "program.py"]) == 2
     assert "not one of 2.0, 1.9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [("train.py", "train.py': there is no such file\n"), ("port", "`python -m mxjax.port`\n")],
+)
+def test_a_program_that_is_not_there_is_named(tmp_path, monkeypatch, capsys, program, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(as_mxnet, "install", lambda version: None)
+    assert main([program]) == 2
+    assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_tools_that_help_names_are_programs(tool):
+    spec = importlib.util.find_spec(f"mxjax.{tool}")
+    if spec.submodule_search_locations:
+        spec = importlib.util.find_spec(f"mxjax.{tool}.__main__")
+    assert "__main__" in pathlib.Path(spec.origin).read_text()

@@ -24,6 +24,7 @@ def trainer():
 
 SCORES = np.ones((4, 3))
 MISTAKES = [
+    (lambda: nn.Sequential().add(3), TypeError, r"^add takes blocks, got 3"),
     (lambda: nn.Conv2D(3), TypeError, r"^Conv2D\(channels, kernel_size, .*'kernel_size'"),
     (lambda: nn.Conv2D(3, 3, bais=1), TypeError, "^Conv2D got an unexpected keyword argument 'bais'"),
     (lambda: nn.MaxPool2D(*[2] * 8), TypeError, r"^MaxPool2D\(pool_size, .*too many positional"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mxjax import errors, initializer
+from mxjax.modes import generation
 
 from ..parameter import Constant, Parameter, check_attribute
 
@@ -326,10 +327,10 @@ class ParameterDict(dict[str, Parameter]):
         return parameters_html(self.items())
 
     def __repr__(self) -> str:
-        if not self.prefix or self._maker is not None:
+        if self._maker is not None or not (self.prefix or generation() == 1):
             return super().__repr__()
         lines = "".join(f"\n  {p!r}" for p in self.values())
-        return f"{self.prefix} ({lines}\n)"
+        return f"{self.prefix and self.prefix + ' '}({lines}\n)"
 
 
 def _long(p: Parameter) -> Parameter:

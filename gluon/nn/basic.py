@@ -9,6 +9,7 @@ from typing import Any
 import numpy as onp
 
 from mxjax import errors, nd, np, npx
+from mxjax.modes import generation
 
 from ..block import Block
 from ..graphs.shapes import infer, shown_width
@@ -36,11 +37,11 @@ class _Container:
     def add(self, *blocks: Any) -> None:
         """Append blocks to the chain."""
         for block in blocks:
-            if isinstance(block, (type, list, tuple)):
+            if isinstance(block, (type, list, tuple)) or not callable(block):
                 how = (
                     f"{block.__name__}(...) makes one"
                     if isinstance(block, type)
-                    else "add(*blocks) takes several"
+                    else "add(*blocks) takes several, as in add(nn.Dense(8), nn.Dense(2))"
                 )
                 raise errors.MXNetTypeError(f"add takes blocks, got {block!r}: {how}")
             self.register_child(block)  # type: ignore[attr-defined]
@@ -64,7 +65,10 @@ class _Container:
         blocks = list(self._children.values())[key]
         if not isinstance(blocks, list):
             return blocks
-        net = type(self)()
+        if generation() == 1 and type(self) in (Sequential, HybridSequential):
+            net = type(self)(prefix=self.prefix)  # type: ignore[call-arg, attr-defined]
+        else:
+            net = type(self)()
         net.add(*blocks)
         return net
 

@@ -146,6 +146,8 @@ class _RNNLayer(HybridBlock):
         self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
     ) -> Any:
         skip_states = states is None
+        if self._forward_hooks:
+            self.__dict__["skip_states"] = skip_states
         if symbolic and of_symbols(inputs):
             return self._composed(inputs, states, sequence_length)
         if skip_states:
@@ -159,6 +161,9 @@ class _RNNLayer(HybridBlock):
         else:
             out = super().__call__(inputs, states, **kwargs)
         return out[0] if skip_states else out
+
+    def _returned(self, out: Any) -> Any:
+        return out[0] if self.__dict__.get("skip_states") else out
 
     def _composed(self, inputs: Any, states: Any, sequence_length: Any) -> Any:
         """The layer on symbols."""

@@ -118,6 +118,31 @@ def _normaliser(mode: str, batch: int, valid: Any) -> Any:
     raise ValueError(f"unknown normalization {mode}: null, batch and valid exist")
 
 
+def _refuse_labels(label: Any, expected: tuple[int, ...], meant: str) -> None:
+    raise ValueError(
+        f"Shape inconsistent, Provided = {list(label.shape)}, inferred shape={list(expected)}: {meant}"
+    )
+
+
+def _check_softmax_label(data: Any, label: Any, multi_output: bool, preserve_shape: bool) -> None:
+    """Refuse labels of other shapes than MXNet takes: each would be read in some order all the same."""
+    given, shape = tuple(label.shape), tuple(data.shape)
+    if len(shape) < 2 or given == shape:
+        return
+    if multi_output:
+        expected = (shape[0], prod(shape[2:]))
+        fits = given in (expected, shape[:1] + shape[2:], (shape[0], 1, *shape[2:]))
+        meant = "a class for each place of a sample (multi_output=True)"
+    elif preserve_shape or len(shape) == 2:
+        expected, fits = shape[:-1], given == shape[:-1]
+        meant = "a class for each row of the data"
+    else:  # all but the first axis are the classes
+        expected, fits = shape[:1], given == shape[:1]
+        meant = "a class for each sample; preserve_shape=True has one for each last axis, multi_output=True along axis 1"
+    if not fits:
+        _refuse_labels(label, expected, f"the label is {meant}, or has the data's shape")
+
+
 def _softmax_output(
     data: Any,
     label: Any,
@@ -131,6 +156,7 @@ def _softmax_output(
     out_grad: bool = False,
     smooth_alpha: float = 0.0,
 ) -> Any:
+    _check_softmax_label(data, label, multi_output, preserve_shape)
     axis = 1 if multi_output else -1
     shape = data.shape
     flat = data if multi_output or preserve_shape else data.reshape(shape[0], -1)
@@ -215,6 +241,9 @@ def _like_data(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...
 
 def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[..., Any]:
     def output(data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
+        if data.shape[:1] != label.shape[:1] or prod(data.shape) != prod(label.shape):
+            _refuse_labels(label, data.shape, "the label has a number for each of the data's")
+
         def gradient(out: Any, x: Any, y: Any, head: Any, scale: Any) -> Any:
             per_sample = max(y.size // max(y.shape[0], 1), 1)
             return slope(out - y.reshape(out.shape)) * (scale / per_sample)
@@ -273,6 +302,8 @@ def svm_output(
     use_linear: bool = False,
 ) -> Any:
     """The data; its gradient is the hinge loss's (``use_linear``), or the squared hinge loss's."""
+    if data.ndim > 1 and label.shape != data.shape[:-1]:
+        _refuse_labels(label, data.shape[:-1], "the label is a class for each row of the data")
 
     def gradient(out: Any, x: Any, y: Any, head: Any, margin: Any, weight: Any) -> Any:
         sign = 2 * jax.nn.one_hot(y.astype("int32"), x.shape[-1], dtype=x.dtype) - 1

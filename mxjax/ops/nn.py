@@ -880,9 +880,14 @@ def embedding(
     deterministic: bool = False,
 ) -> Any:
     """Rows of ``weight`` (input_dim, output_dim) by number; numbers beyond the end take the last row."""
-    if weight.ndim != 2:
+    if (
+        weight.ndim != 2
+        or input_dim not in (None, weight.shape[0])
+        or output_dim not in (None, weight.shape[1])
+    ):
         raise ValueError(
-            f"Shape inconsistent, Provided = {list(weight.shape)}, inferred shape=({input_dim},{output_dim}): the weight"
+            f"Shape inconsistent, Provided = {list(weight.shape)}, "
+            f"inferred shape=({input_dim or -1},{output_dim or -1}): weight is (input_dim, output_dim)"
         )
     at = jnp.clip(data.astype("int32"), 0, weight.shape[0] - 1)
     return jnp.take(weight, at, axis=0, mode="clip")

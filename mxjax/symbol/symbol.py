@@ -185,8 +185,9 @@ class Symbol(Declared):
         return nodes[0]
 
     def attr(self, key: str) -> str | None:
-        """An attribute as text; None where there is none."""
-        return _attrs(self._own()).get(key)
+        """An attribute as text, ``"name"`` the symbol's own name; None where there is none."""
+        node = self._own()
+        return node.name if key == "name" else _attrs(node).get(key)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """The attributes of this node."""

@@ -393,3 +393,15 @@ def test_cells_show_an_unknown_width_as_mxnet_does():
         ]  # fmt: skip
     with mx.util.np_array(False), mx.util.np_shape(False):
         assert repr(cells[1]) == "LSTMCell(None -> 16)"
+
+
+def test_hooks_hear_what_the_caller_gets():
+    layer = rnn.LSTM(4, input_size=5)
+    layer.initialize()
+    heard = []
+    layer.register_forward_hook(lambda block, given, out: heard.append(out))
+    x = mx.np.ones((3, 2, 5))
+    out = layer(x)
+    assert heard[0] is out
+    out, states = layer(x, layer.begin_state(2))
+    assert heard[1][0] is out and len(heard[1][1]) == len(states) == 2

@@ -42,6 +42,11 @@ REFUSED = {
         "a shape is an integer or a tuple of integers, got None",
     ),
     "a negative length": (lambda: mx.np.ones((-1, 2)), ValueError, "no negative lengths"),
+    "a table that is another's": (
+        lambda: mx.npx.embedding(ones(2), ones(3, 4), input_dim=5, output_dim=4),
+        mx.MXNetError,
+        r"Provided = \[3, 4\], inferred shape=\[5, 4\]",
+    ),
     "a text to reshape to": (
         lambda: ones(6).reshape("a"),
         TypeError,
@@ -246,3 +251,43 @@ def test_deviations_are_sentences_about_rows():
     for sentence, rows, calls in DEVIATIONS:
         assert sentence.endswith(".") and rows.split() and calls.split()
         assert not [r for r in rows.split() if r not in TABLE]
+
+
+# MXNet 1.9.1 and 2.0 refuse the same ones, as they run and as they infer shapes.
+@pytest.mark.parametrize(
+    ("operator", "data", "label", "options"),
+    [
+        ("SoftmaxOutput", (4, 5), (4, 1), {}),
+        ("SoftmaxOutput", (4, 5), (2, 2), {}),
+        ("SoftmaxOutput", (4, 5), (7,), {}),
+        ("SoftmaxOutput", (4, 5, 3), (12,), {"multi_output": True}),
+        ("SoftmaxOutput", (4, 5, 3), (2, 10), {"preserve_shape": True}),
+        ("SVMOutput", (4, 5), (1,), {}),
+        ("SVMOutput", (4, 5), (4, 1), {}),
+        ("LinearRegressionOutput", (4, 5), (2, 10), {}),
+        ("LogisticRegressionOutput", (4, 5), (20,), {}),
+        ("MAERegressionOutput", (4, 1), (2, 2), {}),
+    ],
+)
+def test_losses_refuse_labels_of_other_shapes(operator, data, label, options):
+    run, made = getattr(mx.nd, operator), getattr(mx.sym, operator)
+    with pytest.raises(mx.MXNetError, match="Shape inconsistent, Provided = "):
+        run(mx.nd.ones(data), mx.nd.ones(label), **options)
+    with pytest.raises(mx.MXNetError, match="Error in operator out"):
+        made(mx.sym.var("data"), name="out", **options).infer_shape(data=data, out_label=label)
+
+
+@pytest.mark.parametrize(
+    ("operator", "data", "label", "options"),
+    [
+        ("SoftmaxOutput", (4, 5), (4, 5), {}),
+        ("SoftmaxOutput", (4, 5, 3), (4, 1, 3), {"multi_output": True}),
+        ("SoftmaxOutput", (4, 5, 3), (4, 3), {"multi_output": True}),
+        ("SoftmaxOutput", (4, 5, 3), (4, 5), {"preserve_shape": True}),
+        ("LinearRegressionOutput", (4, 1), (4,), {}),
+        ("LinearRegressionOutput", (4, 5), (4, 5, 1), {}),
+    ],
+)
+def test_losses_take_labels_of_these_shapes(operator, data, label, options):
+    out = getattr(mx.nd, operator)(mx.nd.ones(data), mx.nd.zeros(label), **options)
+    assert out.shape == data

@@ -263,3 +263,10 @@ def test_variables_given_to_an_operator_learn_how_they_begin():
     assert mean.attr("__init__") == '["one", {}]'
     assert var.attr("__init__") == '["one", {}]'
     assert x.attr("__init__") is None
+
+
+def test_a_symbols_name_is_an_attribute_too():
+    x = mx.sym.var("x", shape=(2, 3))
+    made = mx.sym.FullyConnected(x, num_hidden=3, name="fc")
+    assert [s.attr("name") for s in (x, made, made[0])] == ["x", "fc", "fc"]
+    assert "name" not in made.list_attr()

@@ -199,3 +199,12 @@ def test_names_are_free_for_the_user():
             self.name, self.prefix = name, 3
 
     assert Own("mine").name == "mine" and Own("mine").prefix == 3
+
+
+def test_parts_of_a_chain_have_its_prefix_and_are_not_counted():
+    """As in MXNet 1.9.1."""
+    with mx.config.scope(compat_version="1.9"), mx.name.NameManager():
+        net = mx.gluon.nn.HybridSequential(prefix="net_")
+        net.add(mx.gluon.nn.Dense(2), mx.gluon.nn.Dense(2))
+        assert net[:1].prefix == "net_"
+        assert mx.gluon.nn.HybridSequential().name == "hybridsequential0"
