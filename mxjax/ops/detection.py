@@ -269,13 +269,19 @@ def _proposals(
     area = (boxes[:, 2] - boxes[:, 0] + 1) * (boxes[:, 3] - boxes[:, 1] + 1)
     at = jnp.arange(n)
 
-    def step(k: Any, keep: Any) -> Any:
+    def suppress(state: Any) -> Any:
+        k, found, keep = state
         width = jnp.minimum(boxes[k, 2], boxes[:, 2]) - jnp.maximum(boxes[k, 0], boxes[:, 0]) + 1
         height = jnp.minimum(boxes[k, 3], boxes[:, 3]) - jnp.maximum(boxes[k, 1], boxes[:, 1]) + 1
         both = jnp.maximum(width, 0) * jnp.maximum(height, 0)
-        return keep & ~((both / (area[k] + area - both) > threshold) & keep[k] & (at > k))
+        keep = keep & ~((both / (area[k] + area - both) > threshold) & (at > k))
+        later = keep & (at > k)
+        return jnp.where(later.any(), jnp.argmax(later), n), found + 1, keep
 
-    keep = lax.fori_loop(0, n, step, jnp.ones(n, bool))
+    # From kept box to kept box, until there are enough: those after the last one do not matter.
+    _, _, keep = lax.while_loop(
+        lambda state: (state[0] < n) & (state[1] < count), suppress, (0, 0, jnp.ones(n, bool))
+    )
     found = jnp.minimum(keep.sum(), count)
     kept = jnp.argsort(~keep, stable=True)[jnp.arange(after) % jnp.maximum(found, 1)]
     return boxes[kept], score[kept][:, None]
