@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from mxjax.core import Row, Value, local
+from mxjax.errors import MXNetValueError
 from mxjax.scopes import scope, undone
 
 States = tuple[jax.Array, ...]
@@ -99,27 +100,59 @@ def moment(value: jax.Array, average: jax.Array, decay: float, order: int = 1) -
     return (1 - decay) * (value if order == 1 else value * value) + decay * average
 
 
-#: States' shapes and dtypes, by optimizer, hyperparameters and the weight's shape and dtype.
-_SHAPES: dict[Any, Any] = {}
+#: States' shapes and dtypes by optimizer, hyperparameters and the weight's dtype and axes; a shape names the weight's.
+_SHAPES: dict[Any, tuple[tuple[tuple[int | _Axis, ...], Any], ...] | None] = {}
+#: What changes from update to update, of which no state's shape is made.
+_COUNTED = frozenset(
+    {"num_update", "begin_num_update", "lr", "wd", "rescale_grad", "clip_gradient"}
+)
+#: Lengths of the axes of a weight that is asked about: no constant of a rule's is one.
+_LENGTHS = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
+
+
+class _Axis(NamedTuple):
+    """The length of this axis of the weight."""
+
+    of: int
 
 
 def state_shapes(optimizer: Any, struct: Any) -> Any:
-    """What `Optimizer.init` gives for a weight like this: asked once for each kind of weight and of our own rules."""
+    """What `Optimizer.init` gives for a weight like this; our own rules are asked once for weights of so many axes."""
     cls = type(optimizer)
-    if not cls.__module__.startswith(__package__):
+    if not cls.__module__.startswith(__package__) or len(struct.shape) > len(_LENGTHS):
         return jax.eval_shape(optimizer.init, struct)
     said = [
         (k, v)
         for k, v in vars(optimizer).items()
-        if v is None or isinstance(v, (bool, int, float, str))
+        if (v is None or isinstance(v, (bool, int, float, str))) and k not in _COUNTED
     ]
-    key = cls, struct.shape, struct.dtype, tuple(said)
-    made = _SHAPES.get(key)
-    if made is None:
+    key = cls, len(struct.shape), struct.dtype, tuple(said)
+    if key not in _SHAPES:
         if len(_SHAPES) > 1_000:
             _SHAPES.clear()
-        made = _SHAPES[key] = jax.eval_shape(optimizer.init, struct)
-    return made
+        _SHAPES[key] = _form_of_states(optimizer, struct)
+    form = _SHAPES[key]
+    if form is None:
+        return jax.eval_shape(optimizer.init, struct)
+    return tuple(
+        jax.ShapeDtypeStruct(
+            tuple([struct.shape[n.of] if type(n) is _Axis else n for n in shape]), dtype
+        )
+        for shape, dtype in form
+    )
+
+
+def _form_of_states(optimizer: Any, struct: Any) -> Any:
+    """The shapes of states by the weight's axes, and their dtypes; None where lengths are made otherwise."""
+    lengths = _LENGTHS[: len(struct.shape)]
+    try:
+        made = jax.eval_shape(optimizer.init, jax.ShapeDtypeStruct(lengths, struct.dtype))
+    except MXNetValueError:  # it says it of the weight at hand
+        return None
+    axes = {n: _Axis(k) for k, n in enumerate(lengths)}
+    if any(n not in axes and n != 1 for m in made for n in m.shape):
+        return None
+    return tuple([(tuple([axes.get(n, n) for n in m.shape]), m.dtype) for m in made])
 
 
 def norm(x: jax.Array) -> jax.Array:

@@ -1,9 +1,14 @@
 """The pure rules against the steps that MXNet 2.0's own optimizers took."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
 
+import mxjax as mx
+from mxjax.core.compile.compiler import wide_types
+from mxjax.optimizer import rules
 from tests.optimizer.recorded import (
     CASES,
     STEPS,
@@ -41,3 +46,36 @@ def test_steps_equal_mxnet(case):
         np.testing.assert_allclose(np.stack(got), right, **tolerance(case))
     got_states = np.concatenate([np.ravel(np.float32(s)) for s in flat_states] or [np.zeros(0)])
     np.testing.assert_allclose(got_states, want_states, **tolerance(case))
+
+
+SHAPES = [(), (0,), (1,), (7,), (3, 4), (1, 1), (0, 5), (2, 1, 3), (2, 3, 4, 5), (1,) * 9]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_shapes_of_states_follow_from_the_weights_and_are_asked_once(dtype, monkeypatch):
+    asked = []
+    with wide_types():
+        for optimizer in (
+            mx.optimizer.SGD(momentum=0.9),
+            mx.optimizer.SGD(),
+            mx.optimizer.Adam(),
+            mx.optimizer.RMSProp(centered=True),
+            mx.optimizer.RMSProp(),
+            mx.optimizer.Ftrl(),
+            mx.optimizer.FTML(),
+            mx.optimizer.GroupAdaGrad(),
+        ):
+            for shape in SHAPES:
+                struct = jax.ShapeDtypeStruct(shape, dtype)
+                if isinstance(optimizer, mx.optimizer.GroupAdaGrad) and len(shape) != 2:
+                    with pytest.raises(ValueError, match=re.escape(f"got a weight of {shape}")):
+                        rules.state_shapes(optimizer, struct)
+                    continue
+                found = rules.state_shapes(optimizer, struct)
+                expected = jax.eval_shape(optimizer.init, struct)
+                assert [(m.shape, m.dtype) for m in found] == [(m.shape, m.dtype) for m in expected]
+        monkeypatch.setattr(rules.jax, "eval_shape", lambda *a: asked.append(a))
+        optimizer = mx.optimizer.Adam()
+        optimizer.num_update = 100
+        rules.state_shapes(optimizer, jax.ShapeDtypeStruct((31, 17), dtype))
+    assert not asked
