@@ -8,7 +8,7 @@ import sys
 import jax
 import pytest
 
-from mxjax import as_mxnet
+from mxjax import as_mxnet, settings
 from mxjax.__main__ import TOOLS, main
 from mxjax._version import __version__
 
@@ -32,6 +32,16 @@ def test_what_it_does_not_know_fails(capsys, arguments, status):
     assert capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("asked", "version"), [("1.9.1", "1.9.1"), ("2.0.0b1", "2.0.0")])
+def test_a_program_runs_as_of_a_release(tmp_path, asked, version):
+    (tmp_path / "program.py").write_text("import mxnet\nprint(mxnet.__version__)\n")
+    command = [sys.executable, "-m", "mxjax", "--as", asked, str(tmp_path / "program.py")]
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        == version
+    )
+
+
 @pytest.mark.parametrize(
     ("asked", "version"),
     [
@@ -40,15 +50,13 @@ def test_what_it_does_not_know_fails(capsys, arguments, status):
         ("1.6.0", "1.9.1"),
         ("1", "1.9.1"),
         ("2.0.0b1", "2.0.0"),
+        ("2", "2.0.0"),
     ],
 )
-def test_a_release_stands_for_its_generation(tmp_path, asked, version):
-    (tmp_path / "program.py").write_text("import mxnet\nprint(mxnet.__version__)\n")
-    command = [sys.executable, "-m", "mxjax", "--as", asked, str(tmp_path / "program.py")]
-    assert (
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        == version
-    )
+def test_a_release_stands_for_its_generation(asked, version):
+    """What `--as` was given is the setting, from which the version follows."""
+    settings.set("compat.version", asked)
+    assert as_mxnet.mxnet_version() == version
 
 
 @pytest.mark.parametrize("asked", ["3.0", "0.12", "1.9.1.2.3", "one", "1.x"])
