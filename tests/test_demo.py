@@ -16,9 +16,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def demo(*args: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Compiled as users' programs are: so long a training costs less than with the tests' quick code."""
     return subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "demo.py"), *args],
-        cwd=folder, env=settings.child_environment(PYTHONPATH=str(ROOT)),
+        cwd=folder, env=settings.child_environment(PYTHONPATH=str(ROOT), XLA_FLAGS=None),
         capture_output=True, text=True, timeout=900,
     )  # fmt: skip
 
