@@ -183,7 +183,8 @@ class Executor(Shown):
         if name not in self._arrays:
             if generation() == 1:
                 raise errors.MXNetTypeError(
-                    f"Unknown argument {name}{errors.did_you_mean(name, self._arg_names)}"
+                    f"Unknown argument {name}{errors.did_you_mean(name, self._arg_names)}; the symbol has "
+                    f"{', '.join(self._arg_names)}"
                 )
             return  # as in MXNet 2, where data that nobody takes may be handed over
         target = self._arrays[name]
@@ -402,10 +403,16 @@ class Executor(Shown):
         ):  # fmt: skip
             for name, array in given.items():
                 if name in mine:
+                    if tuple(array.shape) != mine[name].shape:
+                        raise errors.MXNetValueError(
+                            f"{name}: Incompatible shapes, the executor was bound with {mine[name].shape}, got "
+                            f"{tuple(array.shape)}"
+                        )
                     array.astype(mine[name].dtype).copyto(mine[name])
                 elif not allow_extra_params:
                     raise errors.MXNetValueError(
-                        f'Find name "{name}" that is not in the {what}{errors.did_you_mean(name, mine)}'
+                        f'Find name "{name}" that is not in the {what}{errors.did_you_mean(name, mine)}; these are '
+                        f"{', '.join(mine)}; allow_extra_params=True leaves others out"
                     )
 
     def reshape(

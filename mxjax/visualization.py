@@ -75,8 +75,12 @@ def _known(nodes: Sequence[Node], shape: Mapping[str, Any] | None) -> _infer.Inf
     if shape is None:
         return None
     found = _infer.Inference(nodes, {k: _infer.partial(s) for k, s in shape.items()})
-    if not all(_infer.known(s) for n in nodes for s in found.found[n]):
-        raise errors.MXNetValueError("Input shape is incomplete")
+    unknown = [n.name for n in nodes if not all(_infer.known(s) for s in found.found[n])]
+    if unknown:
+        raise errors.MXNetValueError(
+            f"Input shape is incomplete: of {dict(shape)} the shape of {unknown[0]} does not follow; give those of the "
+            "inputs, as in shape={'data': (1, 3, 224, 224)}"
+        )
     return found
 
 

@@ -99,8 +99,8 @@ def parse_options(given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in OPTIONS:
             raise MXNetError(
-                f"profiler.set_config got an unknown option {name!r}{did_you_mean(name, OPTIONS)} "
-                f"The options are {', '.join(OPTIONS)}."
+                f"profiler.set_config got an unknown option {name!r}{did_you_mean(name, OPTIONS)}; "
+                f"the options are {', '.join(OPTIONS)}"
             )
         kind = OPTIONS[name][0]
         try:

@@ -22,8 +22,23 @@ def trainer():
     return gluon.Trainer(dense().collect_params(), "sgd")
 
 
+def bound():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    made = mx.mod.Module(net, label_names=None)
+    made.bind([("data", (4, 5))])
+    made.init_params()
+    return made
+
+
 SCORES = np.ones((4, 3))
 MISTAKES = [
+    (lambda: bound().forward([mx.nd.ones((4, 5))]), TypeError, r"DataBatch\(\[data\], .*got list of NDArray"),
+    (lambda: bound().set_params({"fc_weight": mx.nd.ones((2, 2)), "fc_bias": mx.nd.ones(3)}, {}), ValueError,
+     r"fc_weight: .*\(3, 5\).*\(2, 2\)"),
+    (lambda: rnn.LSTM(4)(np.ones((2, 3, 4)), 5), TypeError, "LSTM takes its states as a list, .*got 5"),
+    (lambda: mx.nd.Custom(mx.nd.ones(2)), TypeError, "Custom needs op_type="),
+    (lambda: optimizer.SGD(lr_scheduler=3), TypeError, "lr_scheduler is called with the number of updates .*got 3"),
+    (lambda: gluon.contrib.estimator.Estimator(3, loss.L2Loss()), ValueError, "net must be a Block, got 3"),
     (lambda: nn.Sequential().add(3), TypeError, r"^add takes blocks, got 3"),
     (lambda: nn.Conv2D(3), TypeError, r"^Conv2D\(channels, kernel_size, .*'kernel_size'"),
     (lambda: nn.Conv2D(3, 3, bais=1), TypeError, "^Conv2D got an unexpected keyword argument 'bais'"),
@@ -99,3 +114,10 @@ def test_what_is_right_is_taken():
 
     assert Own(share=2).share == 2
     assert pickle.loads(pickle.dumps(optimizer.SGD(0.5))).lr == 0.5
+
+
+def test_a_schedule_is_any_function_of_the_number_of_updates():
+    made = optimizer.SGD(learning_rate=0.1, lr_scheduler=lambda update: 1 / (1 + update))
+    weight = np.array([1.0])
+    made.update(0, weight, np.array([1.0]), made.create_state(0, weight))
+    assert weight.item() == 0.5 and made.learning_rate == 0.5

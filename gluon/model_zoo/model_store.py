@@ -112,8 +112,9 @@ def get_model_file(name: str, root: str | None = None) -> str:
                 _model_sha1[name],
             )
     except errors.MXNetOSError as error:
+        why = getattr(error.__cause__, "reason", None) or error.__cause__ or error
         raise errors.MXNetOSError(
-            f"the weights of {name} are neither at {path} nor could they be fetched: {error}. Put the file "
+            f"the weights of {name} are neither at {path} nor could they be fetched from {repo}: {why}. Put the file "
             f"{file_name}.params into {root} (or give root=), or let MXNET_GLUON_REPO name a repository that can be "
             "reached, such as hf://owner/name"
         ) from error
@@ -191,6 +192,6 @@ def model_folder(root: str | None) -> str:
 def _unzipped(url: str, path: str, sha1: str) -> None:
     """The one file of a zip file from a URL."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
-        packed = fetch(url, os.path.join(folder, "packed.zip"), most=_LARGEST)
+        packed = fetch(url, os.path.join(folder, os.path.basename(url)), most=_LARGEST)
         member = os.path.basename(path)
         unpack(packed, {member: path}, {member: sha1}, _LARGEST)

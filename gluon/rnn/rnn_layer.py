@@ -155,6 +155,11 @@ class _RNNLayer(HybridBlock):
             states = of_the_kind_of(
                 inputs, self.begin_state(n, device=inputs.device, dtype=inputs.dtype)
             )
+        if not hasattr(states, "__iter__"):
+            raise errors.MXNetTypeError(
+                f"{type(self).__name__} takes its states as a list, layer(x, layer.begin_state(batch_size)), "
+                f"got {states!r}"
+            )
         states = [states] if isinstance(states, NDArray) else list(states)
         if self._use_sequence_length:
             out = super().__call__(inputs, states, sequence_length, **kwargs)

@@ -335,7 +335,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
             return False
         if other.shape != self.shape:
             raise errors.MXNetValueError(
-                f"copyto: Incompatible shapes, expected {self.shape}, got {other.shape}"
+                f"copyto: Incompatible shapes, expected {other.shape}, got {self.shape}"
             )
         if local.st.taping:
             from .indexing import check_write

@@ -11,7 +11,7 @@ from .. import nd
 from .. import optimizer as opt
 from ..core import apart, flush_thread
 from ..device import Device, current_device
-from ..errors import MXNetError, MXNetTypeError
+from ..errors import MXNetError, MXNetTypeError, MXNetValueError
 from ..files.atomic import read_whole, write_whole
 from ..initializer import InitDesc
 from ..io import DataDesc
@@ -231,6 +231,11 @@ class Module(SymbolicModule):
             for mine, given in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
                 for name, array in sorted(mine.items()):
                     if given is not None and name in given:
+                        if tuple(given[name].shape) != array.shape:
+                            raise MXNetValueError(
+                                f"{name}: Incompatible shapes, the module was bound with {array.shape}, got "
+                                f"{tuple(given[name].shape)}"
+                            )
                         if given[name] is not array:
                             given[name].astype(array.dtype).as_in_context(array.context).copyto(
                                 array
@@ -408,6 +413,12 @@ class Module(SymbolicModule):
             self._end_step()
         batches = data_batch if isinstance(data_batch, list) else [data_batch]
         require(batches, "Encountered empty data batch")
+        for batch in batches:
+            if not hasattr(batch, "data"):
+                raise MXNetTypeError(
+                    f"forward takes a batch, mx.io.DataBatch([data], [label]), got {type(data_batch).__name__}"
+                    f"{f' of {type(batch).__name__}' if isinstance(data_batch, list) else ''}"
+                )
         shapes = [tuple(array.shape) for array in batches[0].data]
         for batch in batches[1:]:
             require(

@@ -18,7 +18,7 @@ from ..core import wait_all as waitall
 from ..errors import explain_names as _explain_names
 
 
-def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
+def Custom(*data: Any, op_type: str = "", **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
     """Run a custom operator written in Python and registered with ``mx.operator.register``.
 
     Args:

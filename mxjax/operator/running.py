@@ -40,13 +40,17 @@ Options = tuple[tuple[str, str], ...]
 noted: list[Callable[[Callable[[], list[Any]], Callable[[], Any], Sequence[Value]], list[Any]]] = []
 
 
-def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
+def custom(*data: Any, op_type: str = "", **kwargs: Any) -> Any:
     """Run a registered custom operator: ``nd.Custom(x, y, op_type="name", option=1)``.
 
     Its Python code runs at once, on arrays whose own calls are recorded like any others, so an error in it is
     raised at this line; in a hybridized block, whenever the block is called. Raises ``MXNetError`` for an unknown
     ``op_type``.
     """
+    if not op_type:
+        raise errors.MXNetTypeError(
+            "Custom needs op_type=, the name that @mx.operator.register gave the operator"
+        )
     kwargs.pop("name", None)
     options = tuple([(k, str(v)) for k, v in sorted(kwargs.items())])
     return run(data, op_type, options)

@@ -169,13 +169,19 @@ class Optimizer(Shown):
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None:
             learning_rate = 0.01 if learning_rate is None else learning_rate
-        elif learning_rate is not None and lr_scheduler.base_lr != learning_rate:
-            warnings.warn(
-                "the base_lr of lr_scheduler has been overwritten by learning_rate",
-                UserWarning,
-                stacklevel=3,
+        elif not callable(lr_scheduler):
+            raise MXNetTypeError(
+                f"lr_scheduler is called with the number of updates and gives a learning rate, got {lr_scheduler!r}; "
+                "as in lr_scheduler.FactorScheduler(step=100, factor=0.5)"
             )
-            lr_scheduler.base_lr = learning_rate
+        elif learning_rate is not None and hasattr(lr_scheduler, "base_lr"):
+            if lr_scheduler.base_lr != learning_rate:
+                warnings.warn(
+                    "the base_lr of lr_scheduler has been overwritten by learning_rate",
+                    UserWarning,
+                    stacklevel=3,
+                )
+                lr_scheduler.base_lr = learning_rate
         self.lr = learning_rate
         self.wd = wd
         self.clip_gradient = clip_gradient

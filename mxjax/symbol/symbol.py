@@ -148,7 +148,7 @@ class Symbol(Declared):
             if not places:
                 meant = errors.did_you_mean(index, self.list_outputs())
                 raise errors.MXNetValueError(
-                    f'Cannot find output that matches name "{index}"{meant}'
+                    f'Cannot find output that matches name "{index}"{meant}; list_outputs() names them'
                 )
             index = places[0]
         if not isinstance(index, (int, _np.integer)):

@@ -81,6 +81,8 @@ class Estimator(Shown):
         batch_processor: Any = None,
         context: Any = None,
     ):
+        if not hasattr(net, "collect_params"):
+            raise errors.MXNetValueError(f"net must be a Block, got {net!r}")
         self.net = net
         self.loss = self._check_loss(loss)
         self._train_metrics = _check_metrics(train_metrics)
