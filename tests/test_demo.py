@@ -42,7 +42,7 @@ def check(done: subprocess.CompletedProcess[str], ways: list[str], folder: Path)
 
 def test_one_way(tmp_path):
     pytest.importorskip("sklearn", reason="comes with the extra: demo")
-    check(demo("--ways", "hybridized", "--epochs", "4", folder=tmp_path), ["hybridized"], tmp_path)
+    check(demo("--ways", "hybridized", folder=tmp_path), ["hybridized"], tmp_path)
 
 
 @pytest.mark.slow
