@@ -345,7 +345,11 @@ def train(devices, steps=4, hybrid=False, **kwargs):
         assert p.list_device() == list(devices)
         assert [a.device for a in (*p.list_data(), *p.list_grad())] == [*devices, *devices]
         for a in p.list_data():
-            onp.testing.assert_array_equal(a.asnumpy(), p.list_data()[0].asnumpy())
+            # Where one device has a program and NumPy computes another's steps, code that is generated as users' is
+            # rounds a product and a sum once, and NumPy twice.
+            onp.testing.assert_allclose(
+                a.asnumpy(), p.list_data()[0].asnumpy(), rtol=1e-6, atol=1e-7
+            )
     return [p.list_data()[0].asnumpy() for p in net.collect_params().values()], counts
 
 
