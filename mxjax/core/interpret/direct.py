@@ -34,8 +34,15 @@ class Direct(NamedTuple):
     #: Whether the call's function gives a tuple: a derivative's does.
     many: bool = False
 
-    runs = True
-    why = ""
+    @property
+    def runs(self) -> bool:
+        """Whether NumPy computes it."""
+        return True
+
+    @property
+    def why(self) -> str:
+        """Why it does not."""
+        return ""
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shape and dtype of each result."""
