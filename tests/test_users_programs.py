@@ -1,4 +1,4 @@
-"""Twenty programs of kinds that people wrote for MXNet 1.9 train as there: `tests/programs`, whose README says more."""
+"""Programs of kinds that people wrote for MXNet 1.9 train as there: `tests/programs`, whose README says more."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ class Named:
         yield from names.params.items()
         known = set(map(id, names.params.values()))
         for p in self._reg_params.values():
-            if id(p) not in known:
+            # one in the place of another, whose name it has, is that one to trainers and files
+            if id(p) not in known and p.name not in names.params:
                 yield names.full(p), p
         for child in self._children.values():
             yield from child._long_walk()
@@ -128,8 +129,9 @@ class Named:
     def _unregistered(self) -> Iterator[tuple[str, Parameter]]:
         """Parameters that `params` made and no attribute holds."""
         known = set(map(id, self._reg_params.values()))
+        taken = {p.name for p in self._reg_params.values()}
         for name, p in self._names.params.items():
-            if id(p) not in known:
+            if id(p) not in known and name not in taken:
                 yield name.removeprefix(self._names.params.prefix), p
 
     def _collect_params_with_prefix(

@@ -121,6 +121,8 @@ class Files:
     results: tuple[str, ...] | Callable[[dict[str, Any]], tuple[str, ...]] = ()
     #: By array the initializer of a variable that MXNet makes for it, as text.
     initial: dict[str, str] = field(default_factory=dict)
+    #: Of a row of any number of arrays: what MXNet calls those that the attributes ask for.
+    slots: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     #: Attributes that have a default here and none in MXNet.
     required: tuple[str, ...] = ()
     #: It writes into an array that is there, for which symbols have no word.

@@ -916,6 +916,8 @@ def batch_flatten(data: Any) -> Any:
     shapes=lambda shape, *, scale, sample_type, **attrs: (
         {1: (shape[1], 1, *[2 * scale - scale % 2] * 2)} if sample_type == "bilinear" else {}
     ),
+    slots=lambda attrs: ("data", "weight") if attrs.get("sample_type") == "bilinear" else ("arg0",),
+    initial={"weight": '["bilinear", {}]'},
     required=("sample_type",),
     onnx="up_sampling",
 )

@@ -139,7 +139,7 @@ def compose(
     title = name.current().get(own.get("name"), hint.lower())
     attrs = attributes.written(users)
     names = (
-        list(arrays)
+        [*arrays, *_wanting(op, params, values.get("num_args"), len(arrays))]
         if op.variadic
         else [n for n in active(op, params, list(arrays)) if n not in constants]
     )
@@ -157,6 +157,13 @@ def compose(
     if op.variadic and "num_args" in op.attr_params:
         node.params.setdefault("num_args", len(inputs))
     return cls._of([(node, k) for k in range(node.count())])
+
+
+def _wanting(op: Op, params: Mapping[str, Any], number: Any, given: int) -> list[str]:
+    """Of an operator of any number of arrays: those that its attributes or ``num_args`` ask for and nobody gave."""
+    known = op.files.slots(dict(params)) if op.files.slots is not None else ()
+    count = max(int(number or 0), len(known))
+    return [known[k] if k < len(known) else f"arg{k}" for k in range(given, count)]
 
 
 def _missing(

@@ -202,6 +202,14 @@ def test_a_parameter_that_stands_for_another_shares_its_arrays():
         assert half.grad() is whole.grad()
         whole.set_data(mx.nd.zeros((2, 3)))
         assert not layer(mx.nd.ones((4, 3))).asnumpy().any()
+    with mx.config.scope(
+        compat_version="1.9"
+    ):  # one name, one parameter: a trainer updates it once
+        layer = nn.Dense(2, in_units=3, prefix="d_")
+        layer.initialize()
+        layer.__dict__["weight"] = layer._reg_params["weight"] = _Halved(layer.weight)
+        assert list(layer.collect_params()) == ["d_weight", "d_bias"]
+        assert list(layer._collect_params_with_prefix()) == ["weight", "bias"]
     with pytest.raises(MXNetError, match="reset_ctx"):
         half._ctx_list = [mx.gpu(0)]
     half._data = None

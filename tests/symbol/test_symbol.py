@@ -270,3 +270,21 @@ def test_a_symbols_name_is_an_attribute_too():
     made = mx.sym.FullyConnected(x, num_hidden=3, name="fc")
     assert [s.attr("name") for s in (x, made, made[0])] == ["x", "fc", "fc"]
     assert "name" not in made.list_attr()
+
+
+def test_arrays_that_num_args_counts_become_variables():  # as MXNet 1.9.1 names them
+    x = mx.sym.var("d")
+    up = mx.sym.UpSampling(x, scale=2, sample_type="bilinear", num_filter=3, num_args=2, name="up")
+    assert up.list_arguments() == ["d", "up_weight"]
+    assert up.infer_shape(d=(1, 3, 4, 4))[:2] == ([(1, 3, 4, 4), (3, 1, 4, 4)], [(1, 3, 8, 8)])
+    assert up.attr_dict()["up_weight"]["__init__"] == '["bilinear", {}]'
+    without = mx.sym.UpSampling(x, scale=2, sample_type="bilinear", num_filter=3, name="up")
+    assert without.list_arguments() == ["d", "up_weight"]
+    assert mx.sym.UpSampling(x, scale=2, sample_type="nearest", name="up").list_arguments() == ["d"]
+    assert mx.sym.Concat(x, num_args=2, name="c").list_arguments() == ["d", "c_arg1"]
+    assert mx.sym.add_n(x, num_args=3, name="c").list_arguments() == ["d", "c_arg1", "c_arg2"]
+    # bilinear weights enlarge an image of ones to ones, but at its border
+    run = up.simple_bind(mx.cpu(), d=(1, 3, 4, 4))
+    mx.init.Bilinear()("up_weight", run.arg_dict["up_weight"])
+    found = run.forward(d=mx.nd.ones((1, 3, 4, 4)))[0].asnumpy()
+    assert (found[:, :, 1:-1, 1:-1] == 1).all()
