@@ -15,9 +15,6 @@ import jaxlib
 from ..graph.jaxprs import computes_complex
 
 _WIDTH = "xla_cpu_prefer_vector_width"
-#: XLA:GPU puts copies into one kernel after it has settled which arrays share a buffer: one copy saves what was in a
-#: donated input, another writes the result there, and who comes first is open (https://github.com/jax-ml/jax/issues/39625).
-_COPIES_TOGETHER = "horizontal-loop-fusion-for-copy"
 
 
 def default_options(platform: str, features: frozenset[str] | None = None) -> dict[str, Any]:
@@ -28,8 +25,6 @@ def default_options(platform: str, features: frozenset[str] | None = None) -> di
     >>> default_options("cpu", features=frozenset({"avx512f"}))["xla_cpu_prefer_vector_width"]
     512
     """
-    if platform == "gpu":
-        return {"xla_disable_hlo_passes": _COPIES_TOGETHER}
     if platform != "cpu":
         return {}
     # The order of work that needs least memory: a stack of convolutions takes a third of the bytes

@@ -236,7 +236,8 @@ def plan_donations(
 
     JAX lets the first result of an input's shape and dtype have its place. With gradients before new
     weights every weight would be overwritten while it is still read, that is, copied first. On a GPU only those are
-    donated that need no copy: XLA had copies in the wrong order (`compiler_options`).
+    donated that need no copy: XLA had copies of what was in a donated input in one kernel with those that write the
+    result there, and who comes first is open (https://github.com/jax-ml/jax/issues/39625).
     """
     outs = {k: a for s in steps for k, a in enumerate(s.avals, s.first)}
     after = successors(steps, avals, live)

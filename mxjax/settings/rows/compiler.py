@@ -24,7 +24,7 @@ from ..option import Legacy, Option
 #: The passes of XLA:CPU that put operators together into one loop.
 FUSIONS = ("fusion", "fusion-wrapper", "cpu-multi-output-fusion", "dot-library-rewriter")
 #: ... and those of XLA:GPU.
-GPU_FUSIONS = ("priority-fusion", "multi_output_fusion", "gemm-fusion", "horizontal-loop-fusion")
+GPU_FUSIONS = ("priority-fusion", "multi_output_fusion", "gemm-fusion")
 
 
 def _disabled(passes: Any) -> dict[str, Any]:

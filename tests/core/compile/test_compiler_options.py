@@ -12,11 +12,9 @@ from mxjax.core.compile.compiler_options import cpu_features, default_options
 WIDE = frozenset({"sse2", "avx512f"})
 
 
-def test_accelerators_keep_the_compilers_defaults_but_for_one_pass():
+def test_accelerators_keep_the_compilers_defaults():
     assert default_options("tpu", features=WIDE) == {}
-    assert default_options("gpu", features=WIDE) == {
-        "xla_disable_hlo_passes": "horizontal-loop-fusion-for-copy"
-    }
+    assert default_options("gpu", features=WIDE) == {}
 
 
 def test_vector_width_follows_the_processor():
