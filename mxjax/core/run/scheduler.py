@@ -40,6 +40,7 @@ from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
 from .failures import fail, failed_beside, lose
 from .halves import known_rest
 from .host_compute import computed_here
+from .spared import spared
 from .work import Work
 
 _count = sys.getrefcount
@@ -329,6 +330,7 @@ def _compute(
     results: Sequence[Any] | None = None
     layouts: Any = None
     before: list[Any] = []
+    whole = live, arrays, scalars
     try:
         by_call = halves = None
         rehearsing = local.st.rehearsing
@@ -380,7 +382,7 @@ def _compute(
             and not any(map(_is_gone, arrays))
         ):
             raise
-        fail(seg, step, list(held), error)
+        fail(seg, step, _not_spared(step, home, held, whole, device, error), error)
         outs.clear()
         if not isinstance(error, Exception):
             raise
@@ -388,6 +390,30 @@ def _compute(
             raise pending_errors.pop() from None
         return None
     return results
+
+
+def _not_spared(
+    step: Step, home: Step, held: Sequence[Value], whole: Any, device: Any, error: BaseException
+) -> list[Value]:
+    """The values that a failed run leaves without numbers: the others depend on nothing that failed."""
+    live, arrays, scalars = whole
+    if (
+        not isinstance(error, Exception)
+        or isinstance(error, errors.MXNetMemoryError)
+        or "RESOURCE_EXHAUSTED" in str(error)
+        or local.st.rehearsing is not None
+        or type(device) is MeshDevice
+        or any(map(_is_gone, arrays))
+    ):
+        return list(held)
+    found = spared(home, live, arrays, scalars, device)
+    for v, k in zip(held, live, strict=True):
+        if k in found:
+            made, layouts = found[k]
+            if layouts:
+                in_layouts(layouts, [v], (k,))
+            v.arr, v.step, v.seg = made, step, None
+    return [v for v, k in zip(held, live, strict=True) if k not in found]
 
 
 def _fill(

@@ -240,3 +240,19 @@ def test_a_hybridized_block_raises_at_the_call(settled):
     net.hybridize()
     with pytest.raises(ValueError, match="scale < 0"):
         net(mx.np.ones(2))
+
+
+@pytest.mark.parametrize("cold", ["auto", "compile", "interpret"])
+def test_an_error_reaches_what_is_made_of_it_and_nothing_else(cold):
+    """As in MXNet: what was recorded beside the call that fails keeps its numbers."""
+    with mx.config.scope(engine_cold=cold):
+        x = mx.np.ones((2, 3))
+        before = x * 3
+        singular = mx.np.linalg.cholesky(-mx.np.eye(2))
+        beside = before + x
+        with pytest.raises(mx.MXNetError, match="not positive definite"):
+            (singular + 1).asnumpy()
+        onp.testing.assert_array_equal(before.asnumpy(), onp.full((2, 3), 3.0))
+        onp.testing.assert_array_equal((beside * 2).asnumpy(), onp.full((2, 3), 8.0))
+        with pytest.raises(mx.MXNetError, match="not positive definite"):
+            singular.asnumpy()
