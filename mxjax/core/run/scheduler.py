@@ -382,7 +382,8 @@ def _compute(
             and not any(map(_is_gone, arrays))
         ):
             raise
-        fail(seg, step, _not_spared(step, home, held, whole, device, error), error)
+        fail(seg, step, list(held), error)
+        _spare(step, home, held, whole, device)
         outs.clear()
         if not isinstance(error, Exception):
             raise
@@ -392,28 +393,21 @@ def _compute(
     return results
 
 
-def _not_spared(
-    step: Step, home: Step, held: Sequence[Value], whole: Any, device: Any, error: BaseException
-) -> list[Value]:
-    """The values that a failed run leaves without numbers: the others depend on nothing that failed."""
+def _spare(step: Step, home: Step, held: Sequence[Value], whole: Any, device: Any) -> None:
+    """Give numbers to the values of a failed run that depend on nothing an operator refused."""
     live, arrays, scalars = whole
     if (
-        not isinstance(error, Exception)
-        or isinstance(error, errors.MXNetMemoryError)
-        or "RESOURCE_EXHAUSTED" in str(error)
+        not getattr(pending_errors[-1].__cause__, "refused", False)  # another fault than numbers
         or local.st.rehearsing is not None
         or type(device) is MeshDevice
         or any(map(_is_gone, arrays))
     ):
-        return list(held)
-    found = spared(home, live, arrays, scalars, device)
-    for v, k in zip(held, live, strict=True):
-        if k in found:
-            made, layouts = found[k]
-            if layouts:
-                in_layouts(layouts, [v], (k,))
-            v.arr, v.step, v.seg = made, step, None
-    return [v for v, k in zip(held, live, strict=True) if k not in found]
+        return
+    for k, (made, layouts) in spared(home, live, arrays, scalars, device).items():
+        v = held[live.index(k)]
+        if layouts:
+            in_layouts(layouts, [v], (k,))
+        v.arr = made
 
 
 def _fill(

@@ -15,6 +15,7 @@ import numpy as np
 from ..calls.segment import Step
 from ..interpret.by_call import ByCall
 from . import cold
+from .callback import original
 from .choice import alone
 
 # What is tried at most: each result is computed by itself, and calls that NumPy has no rule for are compiled.
@@ -38,7 +39,8 @@ def spared(
             made = cold.kept(results, device)[0]
             if not isinstance(made, np.ndarray):
                 made.block_until_ready()  # whose program may fail beside the host
-        except Exception:
+        except Exception as error:
+            original(error)  # which the first run has told already
             continue
         found[k] = made, layouts
     return found
