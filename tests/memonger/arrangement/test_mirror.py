@@ -142,7 +142,7 @@ def test_a_compiled_step_keeps_less() -> None:
     assert mirrored.temp_bytes <= plain.temp_bytes
     assert mirrored.flops <= 1.03 * barriers.flops
     assert (
-        mirrored.flops <= 1.03 * plain.flops
+        mirrored.flops <= 1.05 * plain.flops
     )  # of which images stay channels last, too: XLA computes little again
     # Every convolution's result is still kept for the backward pass: none is computed again.
     assert mirrored.temp_bytes >= 64 * 8 * 16 * 32 * 32 * 4
