@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import io
 import json
 import os
@@ -533,6 +534,8 @@ def attempt(
     with patience() as begin, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for number in range(count):
+            if number % 5000 == 0:
+                gc.collect()  # cycles that wait for it, of refusals' tracebacks, are nothing a file asked for
             data = changed(samples[number % len(samples)], dice)
             largest = max(largest, len(data))
             begin()

@@ -111,8 +111,8 @@ def _summed(step: Any, backward: bool) -> Any:
         pull, outs, first = kept
         inputs, state = pull(cotangents)
         before = [outs[1:], first[None]] if backward else [first[None], outs[:-1]]
-        rows = [x.reshape(-1, x.shape[-1]) for x in (inputs, jnp.concatenate(before))]
-        return inputs, state, _of_all_steps(*rows, precision)
+        a, b = (x.reshape(-1, x.shape[-1]) for x in (inputs, jnp.concatenate(before)))
+        return inputs, state, _of_all_steps(a, b, precision)
 
     loop = jax.custom_vjp(run)
     loop.defvjp(forward, pullback)
@@ -171,8 +171,8 @@ def _lstm(backward: bool) -> Any:
 
         given = cotangents[0], gates, cells, before(state[1], cells)
         start, inputs = lax.scan(step, tuple(cotangents[1]), given, reverse=not backward)
-        rows = [x.reshape(-1, x.shape[-1]) for x in (inputs, before(state[0], outs))]
-        return inputs, start, _of_all_steps(*rows, precision)
+        a, b = (x.reshape(-1, x.shape[-1]) for x in (inputs, before(state[0], outs)))
+        return inputs, start, _of_all_steps(a, b, precision)
 
     loop = jax.custom_vjp(run)
     loop.defvjp(forward, pullback)

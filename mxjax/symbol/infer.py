@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import errors, util
@@ -81,7 +81,10 @@ class Inference:
     """
 
     def __init__(
-        self, nodes: Sequence[Node], given: dict[str, Partial], types: dict[Node, Any] | None = None
+        self,
+        nodes: Sequence[Node],
+        given: Mapping[str, Partial],
+        types: dict[Node, Any] | None = None,
     ):
         self.nodes = nodes
         self.types: dict[tuple[Node, int], Any] = {}

@@ -37,6 +37,11 @@ Shape = tuple[tuple[int, ...], np.dtype]
 
 #: Traces and shapes that one call may have.
 _MOST = 4096
+# Where another JAX has other parameters.
+_OF_ANOTHER_JAX: tuple[type[BaseException], ...] = (
+    *(AttributeError, LookupError, TypeError, ValueError),
+    *dims.UNDECIDED,
+)
 _LATEST = 16  # that are found by their operands alone
 #: Sizes that are constants where two symbols do not do: axes of channels, kernels, coordinates.
 _SMALL = 4
@@ -99,13 +104,7 @@ class Trace:
                     self._code = self._written()
                 except NotHere as error:
                     self.why = str(error) or "NumPy computes it otherwise"
-                except (
-                    AttributeError,
-                    LookupError,
-                    TypeError,
-                    ValueError,
-                    *dims.UNDECIDED,
-                ) as error:  # another JAX's parameters
+                except _OF_ANOTHER_JAX as error:
                     self.why = f"{type(error).__name__}: {error}"
                 self._closed = self._noted = self._symbols = None
             if self._code is None:
