@@ -236,9 +236,12 @@ def test_what_takes_long_to_compile_says_so_with_the_users_line(said, monkeypatc
 
 def test_the_last_decisions_are_told_with_their_accounts():
     x = mx.np.ones((N,))
-    for _ in range(14):
+    told: list[str] = []
+    for _ in range(100):  # programs cost more with some JAX than with others
         chain(x).asnumpy()
-    told = mx.engine.explain()
+        told = mx.engine.explain()
+        if any(" runs lost about" in line for line in told):
+            break
     assert any("call by call would have cost about" in line for line in told)
     assert any("compiled quickly in" in line for line in told)
     assert any("runs lost about" in line and "optimising it costs about" in line for line in told)
