@@ -216,14 +216,13 @@ def padded(stype: str, shape: Sequence[int], parts: Sequence[np.ndarray], device
     size = room(count, dims[0]) if stype == "row_sparse" else room(count, count * 2)
     more = size - count
     beyond = dims[0] if stype == "row_sparse" else 0
+    stored = np.zeros(
+        (size, *data.shape[1:]), data.dtype
+    )  # what is not written takes no memory yet
+    stored[:count] = data
     if more:
-        data = np.concatenate([data, np.zeros((more, *data.shape[1:]), data.dtype)])
         indices = np.concatenate([indices, np.full(more, beyond, INDEX)])
-    given = [
-        np.array(data, order="C"),
-        np.array(indices, INDEX),
-        *[np.array(p, INDEX) for p in indptr],
-    ]
+    given = [stored, np.array(indices, INDEX), *[np.array(p, INDEX) for p in indptr]]
     values = [on_device(p, device) for p in given]
     return Stored(stype, aval(dims, values[0].aval.dtype, device), values, count)
 
