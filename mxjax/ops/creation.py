@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.interpret.dims import is_symbolic
-from .numbers import cast_like_c, fitted, kind
+from .numbers import cast_like_c, fitted, kind, np_cast
 from .samples import case, f, i
 from .table import op
 
@@ -92,7 +92,12 @@ def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
     if isinstance(fill_value, str) or fill_value is None:
         raise TypeError(f"full: fill_value is a number, got {fill_value!r}")
-    return jnp.full(shape_of(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
+    dtype = dtype_of(dtype, _default_of(fill_value))
+    # A whole number comes as one, and wraps around where the dtype is too short: MXNet has it so here alone.
+    if isinstance(fill_value, int):
+        return jnp.full(shape_of(shape), np_cast(fill_value, dtype))
+    convert = cast_like_c if kind(fill_value) == "i" else fitted
+    return jnp.full(shape_of(shape), convert(fill_value, dtype))
 
 
 @op(

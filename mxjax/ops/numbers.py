@@ -25,7 +25,12 @@ def kind(s: Any) -> str:
 
 
 def fitted(s: Any, dtype: Any) -> Any:
-    """A number in a dtype, as C converts it."""
+    """A number in a dtype, as C converts it: MXNet's are doubles, also where Python's is an int."""
+    short = jnp.issubdtype(dtype, jnp.integer) and _beyond(np.dtype(dtype)) == _INT32
+    if short and isinstance(s, int):
+        s = s if -_INT32 <= s < _INT32 else -_INT32
+    elif short and getattr(s, "dtype", None) == np.int64:
+        s = jnp.where((s < -_INT32) | (s >= _INT32), -_INT32, s)
     return cast_like_c(s, dtype) if hasattr(s, "dtype") else np_cast(s, dtype)
 
 
@@ -33,6 +38,14 @@ def np_cast(s: Any, dtype: Any) -> np.ndarray:
     """A Python number (or several) in a dtype, without warnings."""
     with np.errstate(all="ignore"):
         return np.asarray(s).astype(dtype)
+
+
+_INT32 = 1 << 31
+
+
+def _beyond(dtype: np.dtype) -> int:
+    """The first number that the integers are too short for by way of which C converts doubles to a dtype."""
+    return _INT32 if dtype.itemsize < 4 or dtype == np.int32 else 1 << 63
 
 
 def half_away(x: Any) -> Any:
@@ -46,10 +59,9 @@ def cast_like_c(x: Any, dtype: Any) -> Any:
     NaN and numbers beyond that are its lowest one, and what the dtype does not hold wraps."""
     if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
         x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
-        dtype = np.dtype(dtype)
-        way = np.dtype("int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64")
-        beyond = 2.0 ** (8 * way.itemsize - 1)
-        x = jnp.where(jnp.abs(x) < beyond, jnp.trunc(x), -beyond).astype(way)
+        beyond = _beyond(np.dtype(dtype))
+        way = "int32" if beyond == _INT32 else "int64"
+        x = jnp.where(jnp.abs(x) < beyond, jnp.trunc(x), -float(beyond)).astype(way)
     return x.astype(dtype)
 
 

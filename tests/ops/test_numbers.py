@@ -221,3 +221,25 @@ def test_dtypes_do_not_change(dtype):
 
 def _in(name, bound):
     return any(name == k for k, _ in (*bound.attrs, *bound.constants))
+
+
+@pytest.mark.parametrize("cold", ["interpret", "compile"])
+def test_whole_numbers_beyond_a_dtype_are_what_mxnet_makes_of_them(cold):
+    """Its numbers are doubles, which C converts by way of int32: its lowest one beyond that (MXNet 2.0.0b1)."""
+    with mx.config.scope(engine_cold=cold):
+        for dtype, number, equal, less in [
+            ("int32", 2**40, [0, 0, 0, 0], [0, 0, 0, 0]),
+            ("int32", -(2**40), [0, 0, 0, 0], [0, 0, 0, 0]),
+            ("int8", 2**40, [1, 0, 0, 0], [0, 0, 1, 0]),
+            ("int8", 300, [0, 0, 0, 0], [1, 1, 1, 0]),
+            ("uint8", -1, [0, 0, 1, 0], [1, 1, 0, 1]),
+            ("uint8", 256, [1, 0, 0, 0], [0, 0, 0, 0]),
+            ("int64", 2**40, [0, 0, 0, 0], [1, 1, 1, 1]),
+        ]:
+            x = mx.np.array([0, 1, 255 if dtype == "uint8" else -1, 100], dtype=dtype)
+            assert (x == number).asnumpy().tolist() == equal, (dtype, number)
+            assert (x < number).asnumpy().tolist() == less, (dtype, number)
+        zeros = mx.np.zeros(2, dtype="int32")
+        assert (zeros + 2**40).asnumpy().tolist() == [-(2**31)] * 2
+        assert mx.np.full_like(zeros, 2**40).asnumpy().tolist() == [-(2**31)] * 2
+        assert mx.np.full(2, 2**40 + 5, dtype="int32").asnumpy().tolist() == [5, 5]
