@@ -89,7 +89,7 @@ class Compose(OfImages, Sequential):
             if len(neighbours) == 1:
                 self.add(neighbours[0])
             elif neighbours:
-                self.add(HybridCompose(neighbours))
+                self.add(Neighbours(neighbours))
             neighbours = []
             if transform is not None:
                 self.add(transform)
@@ -117,6 +117,13 @@ class HybridCompose(OfImages, HybridSequential):
                 )
             self.add(transform)
         self.hybridize()
+
+
+class Neighbours(HybridCompose):
+    """The HybridBlocks that stand side by side in a `Compose`: a HybridSequential to whoever prints it, as in MXNet."""
+
+    def __repr__(self) -> str:
+        return "HybridSequential" + super().__repr__().removeprefix(type(self).__name__)
 
 
 class Cast(AtOnce, HybridBlock):
