@@ -1,23 +1,37 @@
-"""Products of two matrices over their rows, as a dense layer's weight gradient is, that XLA:CPU computes faster turned.
+"""Products that XLA:CPU computes faster in another form.
 
-Where the first matrix has twice as many columns as the second, and this one at most 256, XLA's product runs at 25 to 70
-GFLOP/s. The product of the second with the first, turned afterwards, runs at 70 to 100. ms of one core of an EPYC
-processor with AVX-512, jax 0.10.2, for rows, columns of the first and of the second:
+Of float32: products of two matrices over their rows, as a dense layer's weight gradient is, turned. Where the first
+matrix has twice as many columns as the second, and this one at most 256, XLA's product runs at 25 to 70 GFLOP/s. The
+product of the second with the first, turned afterwards, runs at 70 to 100. ms of one core of an EPYC processor with
+AVX-512, jax 0.10.2, for rows, columns of the first and of the second:
 
     512, 1024, 256   4.1 and 2.9      25088, 96, 16   2.8 and 1.1      1568, 384, 64   1.2 and 0.8
     700, 5000, 200  16.6 and 14.3      6272, 192, 32  1.5 and 0.9      392, 1280, 320  3.5 and 3.4
 
 The choice goes by the shapes alone, so that each program has the same bits.
+
+Of bfloat16, on processors with instructions for it (AVX512-BF16, AMX): products with sums in float32, which are rounded
+at the end, of matrices that are multiplied along the first one's last axis. Otherwise XLA widens both matrices and
+multiplies in float32: jax 0.10 unless the sums are the result, every version where the first one lies otherwise. ms of
+one core of such an EPYC, for (n, k) by (k, m): float32, bfloat16 as XLA has it, and here:
+
+    640, 512, 2048   12.8, 13.4 and 6.7    (k, n) by (k, m)   12.8, 13.9 and 6.8    (jax 0.10.2)
+    512, 512, 512     2.5,  2.6 and 1.3                        3.1,  3.1 and 1.4
 """
 
 from __future__ import annotations
 
+import functools
+from math import prod
 from typing import Any
 
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
+
+from .compiler_options import cpu_features
 
 _BY_ROWS = (((0,), (0,)), ((), ()))
 #: Turning costs a number of the result as much as some of its products: there are to be more of them.
@@ -44,20 +58,64 @@ def turned(a: Any, b: Any, **params: Any) -> Any:
     return materialize(jnp.transpose(materialize(made)))
 
 
+_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16"})
+_WIDE: Any = np.dtype("float32")
+_LEAST_WORK = 1 << 15  # products of two numbers
+
+
+@functools.cache
+def _widens() -> bool:
+    """Whether this XLA multiplies bfloat16 in float32 unless the sums are the result."""
+    return jaxlib.__version__.startswith("0.10.")
+
+
+def in_bfloat16(a: Any, b: Any, dimension_numbers: Any, **params: Any) -> bool:
+    """Whether a product of bfloat16 is to be `summed_wide`."""
+    if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or not _INSTRUCTIONS & cpu_features():
+        return False
+    (of_a, of_b), (batch, _) = dimension_numbers
+    if len(of_a) != 1 or batch != (*range(len(batch)),) or not all(a.shape) or not all(b.shape):
+        return False
+    others = [n for axis, n in enumerate(b.shape) if axis not in (*of_b, *batch)]
+    lies_so = of_a[0] == a.ndim - 1
+    return prod(a.shape) * prod(others) >= _LEAST_WORK and (
+        _widens() if lies_so else min(prod(others), a.shape[-1]) >= 16
+    )
+
+
+def summed_wide(a: Any, b: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    """A product of bfloat16 with sums in float32, rounded at the end; the first array is laid out for it."""
+    ((axis,), of_b), batch = dimension_numbers
+    if axis != a.ndim - 1:
+        a = materialize(jnp.moveaxis(a, axis, -1))
+    dims = ((a.ndim - 1,), of_b), batch
+    made = lax.dot_general(
+        a, b, dims, precision=params.get("precision"), preferred_element_type=_WIDE
+    )
+    return made.astype(jnp.bfloat16)
+
+
 def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
     """What ``lower`` of a traced function takes for products."""
-    own, as_jax = (
+    own, wide, as_jax = (
         mlir.lower_fun(turned, multiple_results=False),
+        mlir.lower_fun(summed_wide, multiple_results=False),
         mlir._lowerings[lax.dot_general_p].rule,
     )
 
     def rule(ctx: Any, *xs: Any, **params: Any) -> Any:
-        known = params["dimension_numbers"] == _BY_ROWS and all(
-            a.ndim == 2 and all(isinstance(n, int) for n in a.shape) for a in ctx.avals_in
-        )
+        if not all(isinstance(n, int) for a in ctx.avals_in for n in a.shape):
+            return as_jax(ctx, *xs, **params)
+        known = params["dimension_numbers"] == _BY_ROWS and all(a.ndim == 2 for a in ctx.avals_in)
         # What ends XLA's fusions would also gather what lies on several devices.
         alone = getattr(ctx.module_context.axis_context, "num_devices", None) == 1
         plain = alone and ctx.avals_out[0].dtype == np.float32
+        if (
+            alone
+            and ctx.avals_out[0].dtype == jnp.bfloat16
+            and in_bfloat16(*ctx.avals_in, **params)
+        ):
+            return wide(ctx, *xs, **params)
         return (own if known and plain and is_faster_turned(*ctx.avals_in) else as_jax)(
             ctx, *xs, **params
         )
@@ -65,4 +123,4 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
     return ((lax.dot_general_p, rule),)
 
 
-__all__ = ["is_faster_turned", "materialize", "rules", "turned"]
+__all__ = ["in_bfloat16", "is_faster_turned", "materialize", "rules", "summed_wide", "turned"]

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import mxjax as mx
-from mxjax.core.compile import cpu_code
+from mxjax.core.compile import cpu_code, cpu_product
 
 BY_ROWS = (((0,), (0,)), ((), ()))
 
@@ -45,7 +45,8 @@ def test_which_products_are_turned_and_what_they_give(rows, m, n, turned):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32"])
-def test_other_dtypes_are_as_jax_has_them(dtype):
+def test_other_dtypes_are_as_jax_has_them(dtype, monkeypatch):
+    monkeypatch.setattr(cpu_product, "cpu_features", frozenset)
     with jax.enable_x64(True):
         a, b = (jnp.asarray(drawn(128, n)).astype(dtype) for n in (64, 16))
         assert "stablehlo.transpose" not in program(a, b).as_text()
@@ -89,3 +90,59 @@ def test_gradients_of_a_wide_dense_layer(hybrid):
     np.testing.assert_allclose(out.asnumpy(), x @ w.T, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(net.weight.grad().asnumpy(), given.T @ x, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(data.grad.asnumpy(), given @ w, rtol=1e-4, atol=1e-4)
+
+
+PLAIN, BY_BOTH = (((1,), (0,)), ((), ())), (((1,), (1,)), ((), ()))
+BATCHED = (((1,), (1,)), ((0,), (0,)))
+
+
+@pytest.mark.parametrize("has", [True, False])
+@pytest.mark.parametrize(
+    "a, b, dims, when",
+    [
+        ((64, 48), (48, 40), PLAIN, "widened"),
+        ((64, 48), (40, 48), BY_BOTH, "widened"),
+        ((8, 35, 64), (64, 20), (((2,), (0,)), ((), ())), "widened"),
+        ((48, 64), (48, 40), BY_ROWS, "always"),
+        ((4, 48, 32), (4, 48, 40), BATCHED, "always"),
+        ((48, 64), (48, 15), BY_ROWS, "never"),  # too few columns for what laying it out costs
+        ((8, 8), (8, 8), PLAIN, "never"),
+        ((0, 64), (64, 5), PLAIN, "never"),
+        ((64, 0), (0, 48), PLAIN, "never"),
+    ],
+)
+def test_products_of_bfloat16_sum_in_float32_where_the_processor_has_them(
+    a, b, dims, when, has, monkeypatch
+):
+    features = {"avx512_bf16"} if has else {"avx512f"}
+    monkeypatch.setattr(cpu_product, "cpu_features", lambda: frozenset(features))
+    x, y = (jnp.asarray(drawn(*shape, seed=k)).astype("bfloat16") for k, shape in enumerate((a, b)))
+    made = (
+        jax.jit(lambda x, y: lax.dot_general(x, y, dims)).trace(x, y).lower(**cpu_code.lowering())
+    )
+    wide = has and (when == "always" or (when == "widened" and cpu_product._widens()))
+    assert ("-> tensor<" in made.as_text() and "xf32>" in made.as_text()) is wide
+    found = made.compile()(x, y)
+    assert found.dtype == jnp.bfloat16
+    want = np.asarray(
+        lax.dot_general(x.astype("float32"), y.astype("float32"), dims, precision="highest")
+    )
+    # Half of the last of eight bits, and a little for the order of sums.
+    np.testing.assert_allclose(
+        found.astype("float32"), want, rtol=2**-8, atol=1e-5 * np.abs(want).max(initial=0)
+    )
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_products_of_bfloat16_pass_on_what_is_no_number(number, monkeypatch):
+    monkeypatch.setattr(cpu_product, "cpu_features", lambda: frozenset({"avx512_bf16"}))
+    a, b = drawn(48, 64), drawn(48, 40, seed=1)
+    a[3, 5] = number
+    x, y = (jnp.asarray(k).astype("bfloat16") for k in (a, b))
+    traced = jax.jit(lambda x, y: lax.dot_general(x, y, BY_ROWS)).trace(x, y)
+    found = np.asarray(traced.lower(**cpu_code.lowering()).compile()(x, y).astype("float32"))
+    with np.errstate(invalid="ignore"):
+        want = np.asarray(x.astype("float32")).T @ np.asarray(y.astype("float32"))
+    assert np.array_equal(np.isnan(found), np.isnan(want))
+    assert np.array_equal(found[5][~np.isnan(want[5])], want[5][~np.isnan(want[5])])
+    assert np.isfinite(np.delete(found, 5, 0)).all()
