@@ -59,9 +59,9 @@ def cast_like_c(x: Any, dtype: Any) -> Any:
     NaN and numbers beyond that are its lowest one, and what the dtype does not hold wraps."""
     if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
         x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
-        beyond = _beyond(np.dtype(dtype))
+        beyond = float(_beyond(np.dtype(dtype)))
         way = "int32" if beyond == _INT32 else "int64"
-        x = jnp.where(jnp.abs(x) < beyond, jnp.trunc(x), -float(beyond)).astype(way)
+        x = jnp.where(jnp.abs(x) < beyond, jnp.trunc(x), -beyond).astype(way)
     return x.astype(dtype)
 
 

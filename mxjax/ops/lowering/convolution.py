@@ -19,6 +19,7 @@ from mxjax.ops.lowering import grouped
 from mxjax.ops.lowering.convolution_forms import primitives
 from mxjax.ops.lowering.convolution_plan import PLAIN, Plan, Shape, choose
 
+NARROW_DTYPES = ("float16", "bfloat16")
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
@@ -132,11 +133,30 @@ def convolution(
             not last,
             lean,
         )[:, 0]
+    elif plan is None and platform == "cpu" and num_group == 1 and str(x.dtype) in NARROW_DTYPES:
+        out = _widened(to_last(x), weight, bias, stride, dilate, pad, not last, lean)
     else:
         out = _last(
             to_last(x), weight, bias, stride, dilate, pad, num_group, platform, plan, not last, lean
         )
     return out if last else jnp.moveaxis(out, -1, 1)
+
+
+def _widened(x, w, bias, stride, dilate, pad, first, lean):
+    """The convolution of a channels-last image of 16-bit numbers, in float32, rounded at the end.
+
+    XLA:CPU widens them as well, and then computes in the one form that it has. The backward pass widens anew: what is
+    kept for it stays narrow.
+    """
+    arrays = (x, w) if bias is None else (x, w, bias)
+
+    def wide(*arrays):
+        x, w, *added = (a.astype(jnp.float32) for a in arrays)
+        b = added[0] if added else None
+        return _last(x, w, b, stride, dilate, pad, 1, "cpu", None, first, lean).astype(dtype)
+
+    dtype = x.dtype
+    return jax.checkpoint(wide)(*arrays)
 
 
 def _by_planes(x, w, bias, stride, dilate, pad, num_group, first, lean):
