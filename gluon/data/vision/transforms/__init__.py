@@ -122,6 +122,8 @@ class HybridCompose(OfImages, HybridSequential):
 class Neighbours(HybridCompose):
     """The HybridBlocks that stand side by side in a `Compose`: a HybridSequential to whoever prints it, as in MXNet."""
 
+    whole_batches = HybridCompose.whole_batches
+
     def __repr__(self) -> str:
         return "HybridSequential" + super().__repr__().removeprefix(type(self).__name__)
 
