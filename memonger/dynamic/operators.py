@@ -156,6 +156,7 @@ class Operator:
                 for j, k in enumerate(kinds)
             ]
             with jax.named_scope(self.call.name):
+                # One operator serves all places: settings that name a place do not reach it.
                 out = core.dressed(self.call, "")(*full)
             outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
             return tuple(outs[k] for k in made)

@@ -12,17 +12,14 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, gluon
 from tests.memonger.helpers import dtr_for_small_arrays
+from tests.memonger.helpers import network as chain
 
 X = np.random.RandomState(0).randn(8, 16).astype("float32")
 OPTIONS = [{"precision_matmul": "bfloat16"}, {"precision_amp": "bfloat16"}]
 
 
 def network(**hybridized: Any) -> Any:
-    net = gluon.nn.HybridSequential()
-    for _ in range(2):
-        net.add(gluon.nn.Dense(16, activation="tanh", in_units=16))
-    mx.random.seed(3)
-    net.initialize(mx.init.Xavier())
+    net = chain(layers=2, width=16)
     if hybridized:
         net.hybridize(**hybridized)
     return net

@@ -18,8 +18,8 @@ from jax import lax
 from mxjax.ops.lowering import grouped
 from mxjax.ops.lowering.convolution_forms import primitives
 from mxjax.ops.lowering.convolution_plan import PLAIN, Plan, Shape, choose
+from mxjax.ops.lowering.product import NARROW
 
-NARROW_DTYPES = ("float16", "bfloat16")
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
@@ -116,7 +116,13 @@ def convolution(
         and prod(x.shape)
         and all(isinstance(n, int) for n in x.shape)
     ):
-        out = _by_planes(to_last(x), weight, bias, stride, dilate, pad, num_group, not last, lean)
+        rest = stride, dilate, pad, num_group, not last, lean
+        arrays = to_last(x), weight, bias
+        out = (
+            _in_float32(lambda *arrays: _by_planes(*arrays, *rest), *arrays)
+            if str(x.dtype) in NARROW
+            else _by_planes(*arrays, *rest)
+        )
         return out if last else jnp.moveaxis(out, -1, 1)
     if nd == 1:  # as an image of one row, so that the rules below serve it too
         lifted = weight[:, None] if last else weight[:, :, None]
@@ -133,30 +139,11 @@ def convolution(
             not last,
             lean,
         )[:, 0]
-    elif plan is None and platform == "cpu" and num_group == 1 and str(x.dtype) in NARROW_DTYPES:
-        out = _widened(to_last(x), weight, bias, stride, dilate, pad, not last, lean)
     else:
         out = _last(
             to_last(x), weight, bias, stride, dilate, pad, num_group, platform, plan, not last, lean
         )
     return out if last else jnp.moveaxis(out, -1, 1)
-
-
-def _widened(x, w, bias, stride, dilate, pad, first, lean):
-    """The convolution of a channels-last image of 16-bit numbers, in float32, rounded at the end.
-
-    XLA:CPU widens them as well, and then computes in the one form that it has. The backward pass widens anew: what is
-    kept for it stays narrow.
-    """
-    arrays = (x, w) if bias is None else (x, w, bias)
-
-    def wide(*arrays):
-        x, w, *added = (a.astype(jnp.float32) for a in arrays)
-        b = added[0] if added else None
-        return _last(x, w, b, stride, dilate, pad, 1, "cpu", None, first, lean).astype(dtype)
-
-    dtype = x.dtype
-    return jax.checkpoint(wide)(*arrays)
 
 
 def _by_planes(x, w, bias, stride, dilate, pad, num_group, first, lean):
@@ -224,6 +211,9 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lea
             num_group, x.shape[-1], len(w), w_shape[1:-1]
         ):  # as many channels as filters
             x, num_group = jnp.repeat(x, len(w) // num_group, -1), len(w)
+    if platform == "cpu" and plan is None and num_group == 1 and str(x.dtype) in NARROW:
+        rest = stride, dilate, pad, 1, platform, None, first, lean
+        return _in_float32(lambda *arrays: _last(*arrays, *rest), x, w, bias)
     plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group, lean)
     if plan == PLAIN:
         # Written in the caller's terms XLA would see the same: it moves the transposes itself.
@@ -242,3 +232,18 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lea
     shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first, lean, num_group)
     out = primitives()[0].bind(x, w, plan=plan, shape=shape)
     return out if bias is None else _bias(out, bias)
+
+
+def _in_float32(run, x, w, bias):
+    """The convolution of 16-bit numbers by float32's, rounded at the end.
+
+    XLA:CPU widens them as well, and then computes in the one form that it has. The backward pass widens anew: what is
+    kept for it stays narrow.
+    """
+    dtype = x.dtype
+
+    def wide(*arrays):
+        x, w, *added = (a.astype(jnp.float32) for a in arrays)
+        return run(x, w, added[0] if added else None).astype(dtype)
+
+    return jax.checkpoint(wide)(x, w, *([] if bias is None else [bias]))
