@@ -117,12 +117,14 @@ def convolution(
         and all(isinstance(n, int) for n in x.shape)
     ):
         rest = stride, dilate, pad, num_group, not last, lean
-        arrays = to_last(x), weight, bias
-        out = (
-            _in_float32(lambda *arrays: _by_planes(*arrays, *rest), *arrays)
-            if str(x.dtype) in NARROW
-            else _by_planes(*arrays, *rest)
-        )
+
+        def by_planes(x, w, bias):
+            return _by_planes(x, w, bias, *rest)
+
+        if str(x.dtype) in NARROW:
+            out = _in_float32(by_planes, to_last(x), weight, bias)
+        else:
+            out = by_planes(to_last(x), weight, bias)
         return out if last else jnp.moveaxis(out, -1, 1)
     if nd == 1:  # as an image of one row, so that the rules below serve it too
         lifted = weight[:, None] if last else weight[:, :, None]
