@@ -35,8 +35,12 @@ def _at_exit() -> None:
     Files that somebody in a cycle has open are written first; who has a `__del__` that must run at the end cannot count
     on that in any Python.
     """
+    files: dict[type, bool] = {}  # asking an abstract base class takes its time: once for each type
     for o in gc.get_objects():
-        if issubclass(type(o), io.IOBase):
+        kind = type(o)
+        if kind not in files:
+            files[kind] = issubclass(kind, io.IOBase)
+        if files[kind]:
             with contextlib.suppress(Exception):
                 if not o.closed and o.writable():
                     o.flush()

@@ -13,6 +13,7 @@ import jax
 from ... import errors, settings
 from ..calls.aval import MeshDevice, NamedDevice
 from ..calls.state import ThreadState, local
+from ..run.interrupts import in_the_main_thread
 from . import host_memory
 
 #: MXNet's names, with the JAX platforms that serve each. cpu_pinned and cpu_shared are the host's memory.
@@ -31,11 +32,17 @@ def of_type(kind: str) -> list[jax.Device]:
         if platform == "cpu":
             host_memory.keep()
         try:
-            found: list[jax.Device] = jax.local_devices(backend=platform)
-            return found
+            return _local(platform)
         except RuntimeError:
             continue
     return []
+
+
+def _local(platform: str) -> list[jax.Device]:
+    if settings.backend_is_up():
+        return jax.local_devices(backend=platform)
+    with in_the_main_thread():
+        return jax.local_devices(backend=platform)
 
 
 class Absent:

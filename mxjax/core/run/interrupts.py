@@ -8,6 +8,7 @@ the first minute of a job that trains a network.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import inspect
@@ -15,7 +16,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 try:  # what `signal` wraps, without its conversions to enumerations
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 _SIGINT = int(signal.SIGINT)
 _SIGNALS = tuple(map(int, signal.valid_signals()))
+#: Those of what a thread itself did wrong, which `faulthandler` tells of.
+_FAULTS = ("SIGSEGV", "SIGFPE", "SIGBUS", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS")
 #: So many times Ctrl-C is pressed before it is heard at once.
 _AT_ONCE = 3
 
@@ -146,6 +149,25 @@ def shielded(fn: Callable[..., T]) -> Callable[..., T]:
         return Shield().around(lambda: fn(*args, **kwargs))  # type: ignore[no-any-return]
 
     return waiting
+
+
+@contextlib.contextmanager
+def in_the_main_thread() -> Iterator[None]:
+    """Threads that begin inside hear no signals: the system then tells those of the process to another one.
+
+    So that nothing interrupts XLA's workers: of jaxlib 0.10.2 the products that a strided convolution's gradient is
+    made of (oneDNN's, on AVX-512) damage the memory of a process where a handler of signals runs in the middle of one:
+    a profiler's or a timer's (a JAX program of that convolution alone ends with "corrupted size" within a second).
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    faults = {int(getattr(signal, name)) for name in _FAULTS if hasattr(signal, name)}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, set(_SIGNALS) - faults)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _collect_again() -> None:

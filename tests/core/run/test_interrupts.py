@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -290,3 +292,29 @@ def test_sums_over_devices_are_begun_again(monkeypatch: pytest.MonkeyPatch, afte
     assert out.tolist() == [2, 2]
     kv.pull(0, out=out)
     assert out.tolist() == [2, 2]
+
+
+_WORKERS = """
+import os, signal, sys
+import mxjax as mx
+
+def deaf(number):
+    tasks = {}
+    for task in os.listdir("/proc/self/task"):
+        lines = dict(line.split(":", 1) for line in open(f"/proc/self/task/{task}/status"))
+        if not lines["Name"].strip().startswith("llvm"):  # which compile, and compute nothing
+            tasks[task] = bool(int(lines["SigBlk"], 16) >> (number - 1) & 1)
+    return tasks
+
+before = deaf(signal.SIGPROF)
+mx.nd.ones((3,)).wait_to_read()
+new = {task: blocked for task, blocked in deaf(signal.SIGPROF).items() if task not in before}
+assert new and all(new.values()), new
+assert not any(deaf(signal.SIGSEGV).values())
+assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's list of threads is Linux's")
+def test_signals_come_to_no_thread_of_xla_s() -> None:
+    subprocess.run([sys.executable, "-c", _WORKERS], check=True, timeout=120)
