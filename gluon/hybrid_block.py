@@ -221,12 +221,13 @@ class HybridBlock(HybridState, Block):
     def infer_shape(self, *args: Any) -> None:
         """Set the unknown parameter shapes from the inputs.
 
-        Layers with such parameters define it; for `hybrid_forward` the operators say them.
+        Layers with such parameters define it; for `hybrid_forward`, and in MXNet 1.9 for all that a block holds, the
+        operators say them.
 
         Raises:
           ValueError: they do not.
         """
-        if writes_hybrid_forward(self):
+        if writes_hybrid_forward(self) or (generation() == 1 and not self._reg_params):
             infer_shapes(self, args)
 
     def infer_type(self, *args: Any) -> None:

@@ -120,7 +120,8 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
       check_isfinite: look at the norm, which waits for it, and warn if it is NaN or infinite.
 
     Returns:
-      The norm before scaling: a float, or without `check_isfinite` an array of shape (1,).
+      The norm before scaling: a float, under MXNet 1.9 NumPy's float32, or without `check_isfinite` an array of
+      shape (1,).
 
     >>> import mxjax as mx
     >>> grad = mx.np.array([3.0, 4.0])
@@ -128,6 +129,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     5.0
     """
     from mxjax import np as mxnp
+    from mxjax import settings
 
     if hasattr(arrays, "shape"):
         raise MXNetTypeError(
@@ -143,7 +145,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
         array *= scale.to_device(array.device).astype(array.dtype)
     if not check_isfinite:
         return total
-    norm = total.item()
+    norm = total.asnumpy()[0] if settings.get("compat.version") == "1.9" else total.item()
     if not np.isfinite(norm):
         warnings.warn(
             f"the global norm is {norm}: the arrays hold NaN or infinite values, and clipping "

@@ -46,13 +46,13 @@ class NotImplementedForSymbol(MXNetError):
         )
 
 
-def py_str(x: bytes) -> str:
-    """Bytes as text.
+def py_str(x: bytes | str) -> str:
+    """Bytes as text; text as it is.
 
     >>> py_str(b"weight")
     'weight'
     """
-    return x.decode("utf-8")
+    return x if isinstance(x, str) else x.decode("utf-8")
 
 
 def data_dir() -> str:

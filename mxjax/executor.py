@@ -467,13 +467,14 @@ class Executor(Shown):
         )
 
     def set_monitor_callback(
-        self, callback: Callable[[str, NDArray], None], monitor_all: bool = False
+        self, callback: Callable[[Any, NDArray], None], monitor_all: bool = False
     ) -> None:
         """Call ``callback(name, array)`` with each node's results in each forward; the symbol then runs node by node.
 
-        ``monitor_all``: also with the arrays that nodes take.
+        ``monitor_all``: also with the arrays that nodes take. The names are bytes in MXNet 1.9.
         """
-        self._monitor = callback
+        bytewise = generation() == 1
+        self._monitor = (lambda n, x: callback(n.encode(), x)) if bytewise else callback
         self._monitors_all = monitor_all
 
     def get_optimized_symbol(self) -> Any:
@@ -548,12 +549,13 @@ def _request(grad_req: Any, name: str, names: Sequence[str]) -> str:
 def places_of(
     sym: Any, device: Device, group2ctx: Mapping[str, Device] | None
 ) -> dict[Node, Device] | None:
-    """Where each node runs that `group2ctx` gives devices for; None where all is on one device."""
+    """Where each node runs, those of no group where the first of their arrays is; None: all on one device."""
     if not group2ctx:
         return None
-    places = {
-        n: group2ctx.get(n.attrs.get("__ctx_group__", ""), device) for n in walk(sym._entries)
-    }
+    places: dict[Node, Device] = {}
+    for n in walk(sym._entries):
+        before = device if n.is_variable or not n.inputs else places[n.inputs[0][0]]
+        places[n] = group2ctx.get(n.attrs.get("__ctx_group__", ""), before)
     return places if any(p != device for p in places.values()) else None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import nd
 from .array import NDArray
+from .base import py_str
 from .display.reprs import Shown
 from .errors import MXNetTypeError
 
@@ -49,10 +50,10 @@ class Monitor(Shown):
         self.sort = sort
         self.monitor_all = monitor_all
 
-    def stat_helper(self, name: str, array: Any) -> None:
+    def stat_helper(self, name: str | bytes, array: Any) -> None:
         """What executors call with each output."""
         if self.activated:
-            self._note(name, array)
+            self._note(py_str(name), array)
 
     def _note(self, name: str, array: Any) -> None:
         if self.re_prog.match(name):

@@ -348,3 +348,26 @@ def test_two_variables_of_one_name_are_refused():
     ):
         with pytest.raises(ValueError, match=r"Duplicate names detected: .*'x'"):
             bind()
+
+
+def test_a_monitor_hears_bytes_in_mxnet_1(mxnet1):
+    x = mx.sym.Variable("x")
+    run = mx.sym.elemwise_add(x, x, name="double").simple_bind(mx.cpu(), x=(2,))
+    heard = []
+    run.set_monitor_callback(lambda name, x: heard.append((name, mx.nd.NDArray(x, writable=False))))
+    run.forward(x=mx.nd.ones(2))
+    assert [(name, x.asnumpy().tolist()) for name, x in heard] == [(b"double_output", [2, 2])]
+    monitor = mx.mon.Monitor(1)
+    monitor.install(run)
+    monitor.tic()
+    run.forward()
+    assert "_output" in monitor.toc()[0][1]
+
+
+def test_operators_of_no_group_run_where_their_first_array_is():
+    with mx.AttrScope(ctx_group="one"):
+        hidden = mx.sym.Variable("a") * 2
+    run = mx.sym.Group([mx.sym.BlockGrad(hidden), mx.sym.Variable("b") + 1]).simple_bind(
+        mx.cpu(0), a=(2,), b=(2,), group2ctx={"one": mx.cpu(1)}
+    )
+    assert [out.context for out in run.forward()] == [mx.cpu(1), mx.cpu(0)]

@@ -406,3 +406,10 @@ def test_both_points_of_a_difference_are_computed_by_the_same_code(price):
     assert bool(by_numpy) is (price > 1)
     assert shown[2:] == [by_numpy] * 2 * x.size  # after the two that decide
     np.testing.assert_allclose(numeric["data"], 3 - 3 * np.tanh(x.asnumpy()) ** 2, atol=1e-3)
+
+
+def test_differences_begin_with_all_arguments_given():
+    run = (mx.sym.Variable("a") * mx.sym.Variable("b")).simple_bind(mx.cpu(), a=(2,), b=(2,))
+    found = tu.numeric_grad(run, {"a": np.array([1.0, 2.0]), "b": np.array([3.0, 4.0])}, eps=1e-2)
+    np.testing.assert_allclose(found["a"], [3, 4], rtol=1e-3)
+    np.testing.assert_allclose(found["b"], [1, 2], rtol=1e-3)

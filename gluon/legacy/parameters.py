@@ -329,8 +329,8 @@ class ParameterDict(dict[str, Parameter]):
     def __repr__(self) -> str:
         if self._maker is not None or not (self.prefix or generation() == 1):
             return super().__repr__()
-        lines = "".join(f"\n  {p!r}" for p in self.values())
-        return f"{self.prefix and self.prefix + ' '}({lines}\n)"
+        lines = "\n".join(f"  {p!r}" for p in self.values())
+        return f"{self.prefix and self.prefix + ' '}(\n{lines}\n)"
 
 
 def _long(p: Parameter) -> Parameter:

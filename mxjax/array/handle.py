@@ -177,7 +177,9 @@ class Handle:
     _var: Variable | None
     _base: View
 
-    def __init__(self, value: Value | None):
+    def __init__(self, value: Value | None, writable: bool = True):
+        if isinstance(value, Handle):  # a monitor's callback wraps what it is given in MXNet
+            value = value._value()
         if (
             type(value) is not Value and value is not None
         ):  # pickles of MXNet give None, and then the bytes

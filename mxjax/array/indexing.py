@@ -22,6 +22,7 @@ from ..core.calls.value import TRACED, Dynamic, Value, seen
 from ..core.run.sync import transfer
 from ..ops.internal import shape_text
 from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range, nested
+from ..ops.numbers import whole
 from ..ops.table import TABLE
 from . import keys
 from .handle import Handle, numbers, operand, to_value
@@ -333,10 +334,8 @@ class Indexing(Handle):
         if isinstance(value, (bool, int, float)):
             if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
                 value = float(value)
-            kind = v.aval.dtype.kind
-            if kind in "iu" and type(value) is float:
-                value = math.trunc(value) if math.isfinite(value) else 0
-                value = (value + (1 << 63)) % (1 << 64) - (1 << 63)
+            if v.aval.dtype.kind in "iu":
+                return Dynamic(whole(value, v.aval.dtype))
             return Dynamic(int(value) if isinstance(value, bool) else value)
         if isinstance(value, Handle):
             given = value._value()
@@ -359,7 +358,12 @@ class Indexing(Handle):
         if made.dtype != v.aval.dtype:
             with np.errstate(invalid="ignore"):
                 if made.dtype.kind == "f" and v.aval.dtype.kind in "iu":
-                    made = np.trunc(made).astype(np.int64)
+                    if isinstance(value, (list, tuple)) and np.isnan(made).any():
+                        raise errors.MXNetTypeError(
+                            f"NaN cannot be stored in an array of {v.aval.dtype}: integers have none"
+                        )
+                    beyond = np.float64(whole(math.inf, v.aval.dtype))
+                    made = np.where(np.abs(made) < -beyond, np.trunc(made), beyond).astype(np.int64)
                 made = made.astype(v.aval.dtype)
         return operand(made, v.aval.device)
 

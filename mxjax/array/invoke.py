@@ -372,10 +372,13 @@ def _of_numbers(
 ) -> Any:
     """A function of numbers alone: NumPy's answer for its own functions, else that of 0-d arrays."""
     ref = op.tests.ref
-    own: Any = ref if isinstance(ref, np.ufunc) else getattr(np, op.name, None)
+    own: Any = ref if isinstance(ref, np.ufunc) else getattr(np, op.name.split("@")[0], None)
     if out is None and cls is not NDArray:
         if op.name in _OF_NUMBERS or (isinstance(own, np.ufunc) and not attrs):
             return own(*arrays, **dict(attrs))
+    elif out is None and isinstance(own, np.ufunc) and own.nin == 2:
+        found = own(*(np.array(a, object) for a in arrays))  # nd's of two numbers are Python's
+        return int(bool(found)) if all(t[-1] in "?O" for t in own.types) else found
     dtype = np.float32 if any(isinstance(a, float) for a in arrays) else None
     full = [a if a is None else wrap(cls, to_value(np.asarray(a, dtype))) for a in arrays]
     return call(op, cls, full, {**dict(attrs), "out": out})

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from ..core import record1, record2, record_handed, record_scalar
 from ..core.calls.state import local
 from ..core.calls.value import Value
 from ..core.calls.varying import Handed
+from ..ops.numbers import whole
 from ..ops.table import TABLE, Op
 from .indexing import check_write
 from .invoke import call
@@ -19,6 +20,7 @@ from .ndarray import NDArray, to_value
 from .protocol import default_dtype
 
 _new = object.__new__
+_version = settings.snapshot("compat.version")
 
 # method -> row; the row with @nd is the nd form of the same operator.
 BINARY = {
@@ -98,6 +100,16 @@ def _binary(
     return by_width if op.wide else method
 
 
+def _cuts_off(name: str, dtype: np.dtype, other: Any) -> bool:
+    """Whether integers take the whole part of a number: MXNet 1.9's do so in the operators but ``/=``."""
+    return (
+        _version() == "1.9"
+        and dtype.kind in "iu"
+        and isinstance(other, (float, np.floating))
+        and name != "x.__itruediv__(y)"
+    )
+
+
 def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         made = plain(self, other)
@@ -109,6 +121,8 @@ def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             )(self)
         v: Value = made._value()
         mine = self._value().aval
+        if v.aval.dtype != mine.dtype and _cuts_off(name, mine.dtype, other):
+            v = plain(self, whole(float(other), mine.dtype))._value()
         if v.aval.dtype != mine.dtype:
             raise errors.MXNetTypeError(
                 f"Type inconsistent, Provided = {mine.dtype}, inferred type = {v.aval.dtype}: "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import nd
+from ..base import py_str
 from ..errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from ..io import DataBatch, DataDesc, DataIter
 from ..model import unmarked_params
@@ -106,8 +107,9 @@ class _LayerHistogramCollector:
         self.include_layer = include_layer
         self.logger = logger
 
-    def collect(self, name: str, arr: Any) -> None:
+    def collect(self, name: str | bytes, arr: Any) -> None:
         """Count the numbers of an output, if its layer is wanted."""
+        name = py_str(name)
         if self.include_layer is None or name not in self.include_layer:
             return
         numbers = arr.asnumpy()
@@ -133,8 +135,9 @@ class _LayerOutputMinMaxCollector:
         self.include_layer = include_layer
         self.logger = logger
 
-    def collect(self, name: str, arr: Any) -> None:
+    def collect(self, name: str | bytes, arr: Any) -> None:
         """Look at an output, if its layer is wanted."""
+        name = py_str(name)
         if self.include_layer is None or name not in self.include_layer:
             return
         numbers = arr.asnumpy()

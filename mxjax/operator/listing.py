@@ -14,7 +14,7 @@ def get_all_registered_operators() -> list[str]:
     >>> "Activation" in get_all_registered_operators()
     True
     """
-    return sorted(internal_names())
+    return sorted([*internal_names(), "Custom"])
 
 
 def get_all_registered_operators_grouped() -> dict[str, list[str]]:

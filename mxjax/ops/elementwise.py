@@ -764,21 +764,25 @@ def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
         raise ValueError("array_clip: must set either max or min")
     out = a
     if a_min is not None:
-        low = _bound(a_min, a.dtype)
+        low = _bound(a_min, a.dtype, below=True)
         out = jnp.where(a < low, low, out)
     if (
         a_max is not None
     ):  # asked first, as in MXNet: below both bounds where they are in the wrong order it is a_min
-        high = _bound(a_max, a.dtype)
+        high = _bound(a_max, a.dtype, below=False)
         out = jnp.where(a > high, high, out)
     return out
 
 
-def _bound(value: Any, dtype: Any) -> Any:
+def _bound(value: Any, dtype: Any, below: bool) -> Any:
+    """A bound in the array's dtype; no number is beyond one that is NaN."""
     if hasattr(value, "dtype"):
         if jnp.issubdtype(dtype, jnp.integer):
             info = jnp.iinfo(dtype)
-            over, under = value >= info.max, ~(value > info.min)  # NaN is under it
+            over, under = value >= info.max, value <= info.min
+            if jnp.issubdtype(value.dtype, jnp.floating):
+                under |= jnp.isnan(value) & below
+                over |= jnp.isnan(value) & (not below)
             inside = fitted(jnp.where(over | under, 0, value), dtype)
             return jnp.where(
                 over,
@@ -791,7 +795,7 @@ def _bound(value: Any, dtype: Any) -> Any:
         value = (
             min(max(int(value), info.min), info.max)
             if np.isfinite(value)
-            else (info.max if value > 0 else info.min)
+            else (info.max if value > 0 or (np.isnan(value) and not below) else info.min)
         )
     return np.asarray(value, dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ def fitted(s: Any, dtype: Any) -> Any:
     """A number in a dtype, as C converts it: MXNet's are doubles, also where Python's is an int."""
     short = jnp.issubdtype(dtype, jnp.integer) and _beyond(np.dtype(dtype)) == _INT32
     if short and isinstance(s, int):
-        s = s if -_INT32 <= s < _INT32 else -_INT32
+        s = whole(s, dtype)
     elif short and getattr(s, "dtype", None) == np.int64:
         s = jnp.where((s < -_INT32) | (s >= _INT32), -_INT32, s)
     return cast_like_c(s, dtype) if hasattr(s, "dtype") else np_cast(s, dtype)
@@ -46,6 +47,13 @@ _INT32 = 1 << 31
 def _beyond(dtype: np.dtype) -> int:
     """The first number that the integers are too short for by way of which C converts doubles to a dtype."""
     return _INT32 if dtype.itemsize < 4 or dtype == np.int32 else 1 << 63
+
+
+def whole(s: float, dtype: Any) -> int:
+    """The integer that C makes of a Python number on the way to a dtype of integers: NaN and what lies beyond that
+    are the lowest one."""
+    beyond = _beyond(np.dtype(dtype))
+    return math.trunc(s) if -beyond - 1 < s < beyond else -beyond
 
 
 def half_away(x: Any) -> Any:

@@ -19,6 +19,7 @@ from .creation import dtype_of, shape_of
 from .lowering.gamma import gamma as draw_gamma
 from .lowering.gamma import log_gamma
 from .lowering.outcomes import outcomes
+from .lowering.poisson import poisson as draw_poisson
 from .numbers import Each
 from .samples import Given, case, f
 from .table import op
@@ -362,15 +363,8 @@ def poisson(key: Any, lam: Any = 1.0, *, size: Any = None, dtype: Any = None) ->
 
 def _poisson(key: Any, lam: Any, size: Any, dtype: Any) -> Any:
     _not_negative(lam, "lam")
-    lam_ = jnp.asarray(_number(lam, np.float32))
-    return jr.poisson(_rbg_free(key), lam_, _draw_shape(size, lam)).astype(dtype_of(dtype))
-
-
-def _rbg_free(key: Any) -> Any:
-    """jax.random.poisson knows only threefry keys."""
-    if "fry" in str(jr.key_impl(key)):
-        return key
-    return jr.wrap_key_data(jr.bits(key, (2,), "uint32"), impl="threefry2x32")
+    made = draw_poisson(key, _number(lam, np.float32), _draw_shape(size, lam))
+    return made.astype(dtype_of(dtype))
 
 
 @op(
@@ -835,6 +829,7 @@ def tensor_poisson(key: Any, lam: Any, *, shape: Any = (), dtype: Any = None) ->
     nd="random_randint",
     samples=[case(low=0, high=5, shape=(2, 3))],
     keyed=True,
+    dtype="int32",
     smooth=False,
     numbers=("low", "high"),
     check=_some_between,

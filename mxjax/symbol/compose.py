@@ -128,6 +128,8 @@ def compose(
         place, number = next(
             (k, v) for k, v in enumerate(arrays.values()) if isinstance(v, (*_NUMBERS, np.generic))
         )
+        if not place and op.scalars[1] is not op.scalars[0] and hint.startswith("_"):
+            hint = hint.replace("_", "_r", 1)
         op, arrays, params = (
             op.scalars[0] if place else op.scalars[1],
             {"data": symbols[0]},
@@ -146,7 +148,7 @@ def compose(
     inputs = [
         one_entry(arrays[n], f"Argument {n}")
         if n in arrays
-        else (_missing(op, title, n, attrs, params), 0)
+        else (missing(title, n, attrs, params), 0)
         for n in names
     ]
     for parameter, (given, _) in zip(names, inputs, strict=True):
@@ -166,9 +168,8 @@ def _wanting(op: Op, params: Mapping[str, Any], number: Any, given: int) -> list
     return [known[k] if k < len(known) else f"arg{k}" for k in range(given, count)]
 
 
-def _missing(
-    op: Op, title: str, name: str, attrs: Mapping[str, str], params: Mapping[str, Any]
-) -> Node:
+def missing(title: str, name: str, attrs: Mapping[str, str], params: Mapping[str, Any]) -> Node:
+    """The variable of an array that an operator was not given."""
     # As in MXNet it keeps what was said of the operator.
     users = {k: v for k, v in attrs.items() if k.startswith("__")}
     return variable(

@@ -8,7 +8,7 @@ from typing import Any
 from .. import attribute, errors, name
 from ..operator.custom_op import registry
 from . import attributes
-from .compose import one_entry
+from .compose import missing, one_entry
 from .node import Entry, Node
 from .symbol import Symbol, _Symbol
 
@@ -40,7 +40,7 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     inputs = [
         one_entry(given[n], f"Argument {n}")
         if n in given
-        else (Node(f"{title}_{n}", attrs=users), 0)
+        else (missing(title, n, users, params), 0)
         for n in wanted
     ]
     is_np = any(s._is_np for s in given.values())

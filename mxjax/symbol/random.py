@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..display.wording import worded
 from ..errors import MXNetValueError
 from ..errors import explain_names as _explain_names
-from ..modes import is_np_shape
+from ..modes import generation, is_np_shape
 from ..ops.random import is_of_one
 from ..ops.table import TABLE
 from .compose import compose
@@ -143,7 +143,8 @@ def categorical(
       Symbol: the outcomes, int32.
     """
     attrs = {"shape": shape or (), "get_prob": get_prob, "dtype": dtype, **kwargs}
-    return compose(TABLE["categorical"], Symbol, "_sample_categorical", (data,), attrs)
+    hint = "_sample_multinomial" if generation() == 1 else "_sample_categorical"
+    return compose(TABLE["categorical"], Symbol, hint, (data,), attrs)
 
 
 def multinomial(*args: Any, **kwargs: Any) -> Any:

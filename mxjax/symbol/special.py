@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import errors, nd
 from .. import np as mnp
 from ..array.classes import NDArray, ndarray
@@ -30,10 +32,11 @@ LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
 
 class Special(NamedTuple):
-    """How a node without a row runs (its inputs' arrays to its results), and the shapes of its results."""
+    """How a node without a row runs (its inputs' arrays to its results), and the shapes and dtypes of its results."""
 
     run: Callable[[Node, list[NDArray]], Any]
     shapes: Callable[[Node, Sequence[Any]], Any] | None = None
+    types: Callable[[Node, Sequence[Any]], Any] | None = None
 
 
 def value(node: Node, key: str, default: Any = None) -> Any:
@@ -209,6 +212,18 @@ def _shapes_of_custom(node: Node, ins: Sequence[Any]) -> Any:
     return [tuple(s) for s in (*found[0], *found[2])], [tuple(s) for s in found[1]]
 
 
+def _types_of_custom(node: Node, ins: Sequence[Any]) -> Any:
+    from .custom import prop_of
+
+    prop = prop_of(node.params)
+    n = len(prop.list_arguments())
+    if not n or ins[0] is None:
+        return ins, [None]
+    found = [*prop.infer_type([None if t is None else np.dtype(t).type for t in ins[:n]]), []][:3]
+    states = found[2] or ["float32"] * (len(ins) - n)
+    return [*found[0], *states], found[1]
+
+
 def _plain(function: Callable[..., Any], *keys: str) -> Special:
     def run(node: Node, inputs: list[NDArray]) -> Any:
         given = {k: value(node, k) for k in keys if k in node.params}
@@ -263,7 +278,9 @@ SPECIAL: dict[str, Special] = {
     "_foreach": Special(_foreach, _shapes_of_foreach),
     "_while_loop": Special(_while_loop, _shapes_of_while),
     "_cond": Special(_cond, _shapes_of_cond),
-    "Custom": Special(lambda node, inputs: run_custom(node, inputs, None, 0), _shapes_of_custom),
+    "Custom": Special(
+        lambda node, inputs: run_custom(node, inputs, None, 0), _shapes_of_custom, _types_of_custom
+    ),
     "_contrib_boolean_mask": _plain(nd.contrib.boolean_mask, "axis"),
     "_npx_nonzero": _plain(npx_nonzero),
     "_npi_unique": Special(_unique),

@@ -34,6 +34,8 @@ def infer(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:
         for node in nodes:
             if node.op is not None and node.inputs:
                 _visit(node, found)
+            elif node.inputs:
+                _visit_special(node, found)
         if found == before:
             break
     return found
@@ -79,6 +81,18 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
     for n in group:
         if found[n] is None:
             found[n] = known
+
+
+def _visit_special(node: Node, found: dict[Node, Any]) -> None:
+    from .special import known
+
+    special = known(node.registry)
+    if special is None or special.types is None:
+        return
+    ins, outs = special.types(node, [found[n] for n, _ in node.inputs])
+    for n, dtype in zip((*(n for n, _ in node.inputs), node), (*ins, outs[0]), strict=True):
+        if found[n] is None and dtype is not None:
+            found[n] = name_of(dtype)
 
 
 def name_of(dtype: Any) -> str:

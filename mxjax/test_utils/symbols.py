@@ -206,6 +206,8 @@ def _differences(
 ) -> dict[str, np.ndarray]:
     found = {}
     for name, value in location.items():
+        executor.arg_dict[name][:] = np.asarray(value, dtype)
+    for name, value in location.items():
         value = np.array(value, dtype=dtype, order="C")
         found[name] = np.zeros(value.shape, dtype)
         if not np.issubdtype(np.asarray(location[name]).dtype, np.floating):

@@ -304,3 +304,28 @@ def test_random_chains_as_numpy(seed):
                 x[key] = mx.np.array(value) if rng.random() < 0.5 else value
             for got, want in pairs:
                 onp.testing.assert_array_equal(got.asnumpy(), want, err_msg=str(key))
+
+
+# What MXNet 1.9.1 and 2.0.0b1 give for x[:], x[0], x[0:1], x[[0]] = number: C's conversion of a double.
+STORED = {
+    "int8": {300: 44, -1.7: -1, 2.0**40: 0, 1e20: 0, float("nan"): 0, -2147483649.0: 0},
+    "uint8": {300: 44, -1.7: 255, 2.0**40: 0, float("inf"): 0, 2147483647.0: 255},
+    "int32": {2**40: -(2**31), -1.7: -1, 1e20: -(2**31), float("nan"): -(2**31), float("inf"): -(2**31),
+              2.0**31: -(2**31), 2147483647.0: 2147483647},
+    "int64": {2**40: 2**40, 1e20: -(2**63), float("nan"): -(2**63), -1e20: -(2**63), 2**53 + 1: 2**53 + 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("front", [mx.nd, mx.np])
+@pytest.mark.parametrize("dtype", STORED)
+def test_numbers_that_integers_do_not_hold(front, dtype):
+    for number, expected in STORED[dtype].items():
+        for key in (slice(None), 0, slice(0, 1), [0]):
+            x = front.zeros((3,), dtype=dtype)
+            x[key] = number
+            assert x.asnumpy()[0] == expected, (number, key)
+    x = front.zeros((3,), dtype=dtype)
+    x[0:1] = onp.array([-1.7], "float32")
+    assert x.asnumpy().tolist() == [255 if dtype == "uint8" else -1, 0, 0]
+    with pytest.raises(TypeError, match="NaN"):
+        x[0:1] = [float("nan")]

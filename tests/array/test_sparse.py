@@ -468,3 +468,16 @@ def test_nothing_is_cast_to_a_storage_type(stype, shape):
     with mx.util.np_shape(True):
         found = nd.cast_storage(nd.zeros(shape), stype)
         assert (found.stype, found.shape, found.asnumpy().shape) == (stype, shape, shape)
+
+
+def test_values_at_places_have_the_dtype_that_scipy_gives_them():
+    places = ([0, 0, 1], [0, 2, 1])
+    for values, dtype in (
+        ([1, 2, 3], "int64"),
+        ([1.5, 2, 3], "float64"),
+        (np.ones(3, "float16"), "float16"),
+    ):
+        found = mx.nd.sparse.csr_matrix((values, places), shape=(2, 3))
+        assert np.dtype(found.dtype) == dtype
+        assert found.asnumpy().tolist() == [[values[0], 0, values[1]], [0, values[2], 0]]
+    assert mx.nd.sparse.csr_matrix(([1, 2, 3], places), dtype="int8").dtype == np.int8

@@ -148,3 +148,29 @@ def test_a_number_beside_integers_is_cut_off_under_the_names_of_the_registry(nam
     assert onp.dtype(out.dtype) == dtype and out.asnumpy().tolist() == expected
     made = getattr(mx.sym._internal, name)(mx.sym.var("x"), scalar=1.5).eval(x=x)[0]
     assert onp.dtype(made.dtype) == dtype and made.asnumpy().tolist() == expected
+
+
+def test_functions_of_two_numbers_give_numbers():
+    for function, expected in (
+        ("add", 5),
+        ("power", 8),
+        ("maximum", 3),
+        ("equal", 0),
+        ("logical_and", 1),
+    ):
+        found = getattr(mx.nd, function)(2, 3)
+        assert type(found) is int and found == expected
+    assert mx.nd.divide(1, 4) == 0.25 and mx.nd.power(2, -1) == 0.5
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float32"])
+def test_a_bound_that_is_nan_is_none(dtype):
+    x = mx.nd.array([-5, 3, 9], dtype=dtype)
+    assert mx.nd.clip(x, float("nan"), 5).asnumpy().tolist() == [-5, 3, 5]
+    for _ in range(3):  # the number as an operand, too
+        assert mx.nd.clip(x, 0, float("nan")).asnumpy().tolist() == [0, 3, 9]
+
+
+def test_a_storage_type_that_there_is_not():
+    with pytest.raises(mx.MXNetError, match="Invalid Input: 'wrong'"):
+        mx.nd.cast_storage(mx.nd.ones((2, 2)), stype="wrong")

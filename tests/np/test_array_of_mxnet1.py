@@ -1,5 +1,7 @@
 """The dtypes and views of arrays of `mx.np` that MXNet 1.9 makes otherwise (recorded of 1.9.1 and 2.0.0b1)."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,26 @@ def test_a_slice_with_a_step_that_takes_one_element(version, views, n, key):
         whole = x[key,]  # a tuple reads a view in both
         whole[:] = 8
         assert x[key].asnumpy().tolist() == [8]
+
+
+IN_PLACE = {
+    "iadd": [2, 3, 4],
+    "isub": [0, 1, 2],
+    "imul": [1, 2, 3],
+    "imod": [0, 0, 0],
+    "ipow": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_operators_in_place_take_a_numbers_whole_part(dtype):
+    with mx.config.scope(compat_version="1.9"):
+        for name, expected in IN_PLACE.items():
+            for number in (1.9, np.float32(1.5)):
+                x = mx.np.array([1, 2, 3], dtype=dtype)
+                getattr(operator, name)(x, number)
+                assert x.asnumpy().tolist() == expected and x.dtype == dtype
+        with pytest.raises(TypeError, match="Provided"):
+            x /= 1.5
+    with pytest.raises(TypeError, match="Provided"):
+        x += 1.5

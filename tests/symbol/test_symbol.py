@@ -288,3 +288,15 @@ def test_arrays_that_num_args_counts_become_variables():  # as MXNet 1.9.1 names
     mx.init.Bilinear()("up_weight", run.arg_dict["up_weight"])
     found = run.forward(d=mx.nd.ones((1, 3, 4, 4)))[0].asnumpy()
     assert (found[:, :, 1:-1, 1:-1] == 1).all()
+
+
+def test_names_and_dtypes_of_functions_of_numbers():
+    a = mx.sym.Variable("a")
+    with mx.name.NameManager():
+        assert (
+            mx.sym.power(2, a).name == "_rpowerscalar0"
+            and mx.sym.power(a, 2).name == "_powerscalar0"
+        )
+        assert mx.sym.maximum(1, a).name == "_maximumscalar0"
+    assert mx.sym.power(2, a).eval(a=mx.nd.array([3.0]))[0].asnumpy().tolist() == [8]
+    assert mx.sym.random.randint(0, 3, (2,)).infer_type()[1] == [np.int32]

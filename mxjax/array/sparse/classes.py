@@ -21,7 +21,7 @@ from ..ndarray import NDArray, element_type, place, settled_gradient
 from ..operators import BINARY, COMPARE
 from ..storage import fallback
 from .numbers import check, compact, dense_on_host
-from .value import INDEX, STYPES, Stored, in_stype, is_whole, nothing, padded
+from .value import INDEX, STYPES, Stored, in_stype, is_whole, known_stype, nothing, padded
 
 
 class BaseSparseNDArray(NDArray):
@@ -548,10 +548,7 @@ def taped_value(x: NDArray) -> Any:
 
 def cast_storage(data: Any, stype: str) -> Any:
     """A new array in the storage type, differentiable; what is not zero is kept."""
-    if stype not in STYPES:
-        raise errors.MXNetError(
-            f"Invalid Input: {stype!r}, valid values are: {', '.join(map(repr, STYPES))}"
-        )
+    known_stype(stype)
     op = TABLE["cast_storage"]
     if stype == "default" and not isinstance(data, BaseSparseNDArray):
         return call(op, NDArray, (data,), {"stype": stype})

@@ -183,6 +183,8 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
 
 def _of_places(data: Any, rows: Any, columns: Any, shape: Any, where: Any, dtype: Any) -> Any:
     """A csr matrix from values and their rows and columns; those in one place are added up."""
+    if dtype is None and not hasattr(data, "dtype"):
+        dtype = np.asarray(data).dtype  # SciPy's choice, whose matrix it is in MXNet
     values, i, j = _host(data, dtype), _host(rows, INDEX), _host(columns, INDEX)
     if shape is None:
         shape = (int(i.max()) + 1, int(j.max()) + 1)

@@ -23,7 +23,7 @@ from ..storage import report
 from .classes import CLASSES, BaseSparseNDArray, wrap
 from .forms import forms_of, wanted_stype
 from .updates import is_lazy, update
-from .value import Stored, beginnings, in_stype, nothing
+from .value import Stored, beginnings, in_stype, known_stype, nothing
 
 _NUMBERS = (bool, int, float, np.generic)
 
@@ -58,6 +58,7 @@ def in_storage(
     op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any], stype: str
 ) -> Any:
     """The result of a call that was asked for in a storage type."""
+    known_stype(stype)
     if op.sparse is not None:
         return _answer(op, cls, args, kwargs)
     args, rest, out, device = destination(op, cls, args, dict(kwargs))

@@ -19,6 +19,21 @@ from ...scopes import Scope
 from ..handle import cast, on_device
 
 STYPES = ("default", "row_sparse", "csr")
+
+
+def known_stype(stype: str) -> str:
+    """A storage type, which there is.
+
+    Raises:
+      MXNetError: there is none of the name.
+    """
+    if stype not in STYPES:
+        raise errors.MXNetError(
+            f"Invalid Input: {stype!r}, valid values are: {', '.join(map(repr, STYPES))}"
+        )
+    return stype
+
+
 INDEX = np.dtype("int64")
 
 

@@ -306,3 +306,17 @@ def test_channels_have_a_scale_and_a_shift_of_mxnet_2():
 )
 def test_parameters_are_in_the_order_of_files(mxnet1, made, names):
     assert [name.removeprefix("c_") for name in made().collect_params()] == names.split()
+
+
+def test_a_containers_parameters_learn_their_shapes(mxnet1):
+    net = mx.gluon.nn.HybridSequential(prefix="s_")
+    with net.name_scope():
+        net.add(mx.gluon.nn.Conv2D(4, 3), mx.gluon.nn.Dense(2))
+    assert repr(net.params) == "s_ (\n\n)"
+    net.initialize()
+    net.infer_shape(mx.nd.ones((1, 3, 8, 8)))
+    assert [net[k].weight.shape for k in (0, 1)] == [(4, 3, 3, 3), (2, 144)]
+
+
+def test_the_norm_is_numpys(mxnet1):
+    assert type(mx.gluon.utils.clip_global_norm([mx.nd.ones((2,)) * 3], 1.0)) is np.float32
