@@ -178,16 +178,13 @@ class Handle:
     _base: View
 
     def __init__(self, value: Value | None, writable: bool = True):
-        if isinstance(value, Handle):  # a monitor's callback wraps what it is given in MXNet
-            value = value._value()
-        if (
-            type(value) is not Value and value is not None
-        ):  # pickles of MXNet give None, and then the bytes
-            raise errors.MXNetTypeError(
-                f"{type(self).__name__} is made by mx.np.array, mx.np.zeros, ...; its constructor "
-                "takes a value "
-                f"of the engine, not {type(value).__name__}"
-            )
+        if type(value) is not Value and value is not None:  # as pickles of MXNet give it
+            if not isinstance(value, Handle):
+                raise errors.MXNetTypeError(
+                    f"{type(self).__name__} is made by mx.np.array, mx.np.zeros, ...; its constructor "
+                    f"takes a value of the engine, not {type(value).__name__}"
+                )
+            value = value._value()  # a monitor's callback wraps what it is given in MXNet
         self._v = value
         self._var = None
 
