@@ -1,5 +1,7 @@
 """What toolkits of MXNet's time did beside the common ways; the values are MXNet 1.9.1's and 2.0.0b1's, which agree."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -84,10 +86,13 @@ def test_dtypes_as_they_were_given():
 
 
 def test_what_a_synchronised_norm_shows():
-    text = repr(gluon.nn.SyncBatchNorm(in_channels=4, num_devices=2))
-    assert text == (
-        "SyncBatchNorm(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, ndev=2, in_channels=4)"
+    layer = gluon.nn.SyncBatchNorm(in_channels=4, num_devices=2)
+    told = (
+        r"SyncBatchNorm\(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, ndev=2, "
+        r"key=UUID\('[0-9a-f-]{36}'\), in_channels=4\)"
     )
+    assert re.fullmatch(told, repr(layer))
+    assert repr(layer) == repr(layer) != repr(gluon.nn.SyncBatchNorm(in_channels=4, num_devices=2))
 
 
 class _Tied(nn.HybridBlock):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -246,12 +247,13 @@ class SyncBatchNorm(BatchNorm):
             running_mean_initializer, running_variance_initializer, in_channels,
         )  # fmt: skip
         self._num_devices = num_devices
+        self._key = uuid.uuid4()  # told by MXNet 2, whose operator finds the other devices by it
         self._meeting: _Meeting | None = None
 
     def _told(self) -> dict[str, Any]:
         told = {k: v for k, v in self._kwargs.items() if k != "axis"}
-        key = {"key": repr(self.prefix)} if generation() == 1 else {}
-        return {**told, "ndev": self._num_devices or 1, **key}
+        key = repr(self.prefix) if generation() == 1 else repr(self._key)
+        return {**told, "ndev": self._num_devices or 1, "key": key}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_meeting": None}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from ..core.calls.value import TRACED, Dynamic, Value, seen
 from ..core.run.sync import transfer
 from ..ops.internal import shape_text
 from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range, nested
-from ..ops.numbers import whole
+from ..ops.numbers import np_cast_like_c, whole
 from ..ops.table import TABLE
 from . import keys
 from .handle import Handle, numbers, operand, to_value
@@ -266,7 +265,7 @@ class Indexing(Handle):
             if full:
                 self[rest] = value
             return
-        given = self._given(value, v)
+        given = self._given(value, v, kind != keys.BASIC and not self._legacy)
         if kind == keys.BASIC:
             place = _Place(entries, dims, written if static else None)
             if place.same:
@@ -279,7 +278,7 @@ class Indexing(Handle):
 
     def _write_all(self, v: Value, value: Any) -> None:
         """``x[:] = value``."""
-        given = self._given(value, v)
+        given = self._given(value, v, not self._legacy)
         if type(given) is Dynamic:
             self._set(record_scalar(_FILL, v, given.value))
         elif given.aval.shape == v.aval.shape:
@@ -327,15 +326,19 @@ class Indexing(Handle):
                 return
         self._set(record(_MASKED, (v, m, given))[0])
 
-    def _given(self, value: Any, v: Value) -> Any:
-        """The right side of an assignment as an operand on this array's device."""
+    def _given(self, value: Any, v: Value, exact: bool = False) -> Any:
+        """The right side of an assignment as an operand on this array's device.
+
+        ``exact``: whole numbers are written as arrays are, whose lowest bits count, not as C converts doubles.
+        """
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, (bool, int, float)):
             if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
                 value = float(value)
-            if v.aval.dtype.kind in "iu":
-                return Dynamic(whole(value, v.aval.dtype))
+            dtype = v.aval.dtype
+            if dtype.kind in "iu" and not (exact and isinstance(value, int)):
+                return Dynamic(whole(value, dtype))
             return Dynamic(int(value) if isinstance(value, bool) else value)
         if isinstance(value, Handle):
             given = value._value()
@@ -356,15 +359,14 @@ class Indexing(Handle):
             )
         made = numbers(value, lenient=v.aval.dtype)
         if made.dtype != v.aval.dtype:
-            with np.errstate(invalid="ignore"):
-                if made.dtype.kind == "f" and v.aval.dtype.kind in "iu":
-                    if isinstance(value, (list, tuple)) and np.isnan(made).any():
-                        raise errors.MXNetTypeError(
-                            f"NaN cannot be stored in an array of {v.aval.dtype}: integers have none"
-                        )
-                    beyond = np.float64(whole(math.inf, v.aval.dtype))
-                    made = np.where(np.abs(made) < -beyond, np.trunc(made), beyond).astype(np.int64)
-                made = made.astype(v.aval.dtype)
+            if v.aval.dtype.kind in "iu" and isinstance(value, (list, tuple)):
+                if np.isnan(made).any():
+                    raise errors.MXNetTypeError(
+                        f"NaN cannot be stored in an array of {v.aval.dtype}: integers have none"
+                    )
+                # Python's floats, by way of its ints
+                made = np_cast_like_c(made, np.dtype(np.int64))
+            made = np_cast_like_c(made, v.aval.dtype)
         return operand(made, v.aval.device)
 
     def __iter__(self) -> Iterator[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from .. import errors, settings
 from ..core import (
     changing,
+    read,
     record,
     record_handed,
     record_on,
@@ -18,8 +19,9 @@ from ..core import (
     record_scalar,
     rng,
 )
+from ..core.calls.segment import Segment
 from ..core.calls.state import local
-from ..core.calls.value import TRACED, Dynamic, Value, seen
+from ..core.calls.value import SMALL, TRACED, Dynamic, Value, seen
 from ..core.calls.varying import Handed
 from ..core.run import cold
 from ..core.run.failures import Postponed
@@ -270,7 +272,10 @@ def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> 
     known = {}
     for name, a in zip(op.array_params, arrays, strict=False):
         if isinstance(a, NDArray):
-            found = seen(a._v or a._value())
+            v = a._v or a._value()
+            found = seen(v)
+            if found is None and op.keyed and v.seg is not None and not local.st.taping:
+                found = _awaited(v)
             if found is not None:
                 known[name] = found
     if known:
@@ -283,6 +288,23 @@ def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> 
         except Postponed as e:
             return Postponed(f"{op.name}: {e}")
     return None
+
+
+def _awaited(v: Value) -> np.ndarray | None:
+    """The numbers of a small array that is not computed yet: parameters of distributions are looked at, as in MXNet.
+
+    Not while autograd records, where the step would no longer be one program.
+    """
+    if (
+        type(v.seg) is not Segment
+        or not 0 < v.aval.size <= SMALL
+        or v.aval.device.platform != "cpu"
+    ):
+        return None
+    try:
+        return np.asarray(read(v))
+    except errors.MXNetError:
+        return None  # who reads the result hears of it
 
 
 def _named(op: Op, pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:

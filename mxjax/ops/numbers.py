@@ -56,6 +56,16 @@ def whole(s: float, dtype: Any) -> int:
     return math.trunc(s) if -beyond - 1 < s < beyond else -beyond
 
 
+def np_cast_like_c(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`cast_like_c` of NumPy's arrays."""
+    if x.dtype.kind == "f" and dtype.kind in "iu":
+        beyond = float(_beyond(dtype))
+        with np.errstate(invalid="ignore"):
+            x = np.where(np.abs(x) < beyond, x.astype(np.float64, copy=False), -beyond)
+        x = x.astype(np.int64)
+    return np_cast(x, dtype)
+
+
 def half_away(x: Any) -> Any:
     """C's `round`: halves away from zero (`jnp.round` takes them to the even neighbour); integers as they are."""
     away = lax.RoundingMethod.AWAY_FROM_ZERO

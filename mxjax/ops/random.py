@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.run.failures import require
+from ..core.run.failures import holding, require
 from .creation import dtype_of, shape_of
 from .lowering.gamma import gamma as draw_gamma
 from .lowering.gamma import log_gamma
@@ -142,6 +142,8 @@ def normal(
 
 
 for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic", jr.logistic)):
+    # MXNet looks at no numbers of laplace, whose noise is symmetric.
+    _looked = _LOCATED if _draw is not jr.laplace else {"numbers": _LOCATED["numbers"]}
     _family = _located(_draw)
 
     def _row(family: Any) -> Callable[..., Any]:
@@ -160,7 +162,7 @@ for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic"
         wide="float64",
         doc=f"The {_name} distribution.",
         written="drawn",
-        **_LOCATED,
+        **_looked,
     )(_row(_family))
 
 
@@ -383,6 +385,8 @@ def multivariate_normal(
     factor = jnp.linalg.cholesky(cov.astype(jnp.promote_types(cov.dtype, "float32"))).astype(
         cov.dtype
     )
+    at = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    factor = holding((at == at).all(), factor, "potrf failed: cov is not positive definite")
     return mean + jnp.einsum("...ij,...j->...i", factor, z)
 
 
@@ -472,12 +476,19 @@ def is_of_one(args: Any, kwargs: Any, kind: type) -> bool:
     )
 
 
+def _at_most_one(known: dict[str, np.ndarray], shapes: Any, attrs: Any) -> None:
+    if "pvals" in known:
+        total = float(known["pvals"].astype(np.float64).sum())
+        require(total <= 1 + 1e-5, f"sum(pvals) > 1: probabilities are expected, got {total:g}")
+
+
 @op(
     "random_multinomial",
     samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)],
     keyed=True,
     smooth=False,
     internal="_npi_multinomial",
+    looks=_at_most_one,
 )
 def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     """How often each outcome comes in n trials, int64."""

@@ -170,6 +170,7 @@ def test_categorical_distributions():
     assert dist.enumerate_support().asnumpy().tolist() == [[0, 0], [1, 1], [2, 2]]
     mx.random.seed(1)
     assert dist.sample().shape == (2,) and dist.sample((4, 2)).shape == (4, 2)
+    assert dist.sample().dtype == dist.sample_n(2).dtype == np.int64  # as in MXNet 2.0.0b1
     drawn = dist.sample_n(3000).asnumpy()
     share = np.stack([(drawn == k).mean(0) for k in range(3)], -1)
     np.testing.assert_allclose(share, PROBS, atol=0.04)
@@ -454,6 +455,11 @@ def test_stochastic_blocks_collect_losses(hybridized):
         loc = x.asnumpy() @ dense.weight.data().asnumpy().T
         np.testing.assert_allclose(net.losses[0][0].asnumpy(), 0.5 * loc**2, rtol=1e-4, atol=1e-6)
         assert np.abs(dense.weight.grad().asnumpy()).sum() > 0
+
+    noisy = "Noisy(\n    (dense): Dense(3 -> 2, linear)\n  )"
+    assert repr(net) == (
+        f"StochasticSequential(\n  (0): {noisy}\n  (1): Dense(2 -> 3, linear)\n  (2): {noisy}\n)"
+    )
 
     class Plain(mgp.StochasticBlock):
         def forward(self, x):

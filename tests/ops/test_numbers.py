@@ -243,3 +243,38 @@ def test_whole_numbers_beyond_a_dtype_are_what_mxnet_makes_of_them(cold):
         assert (zeros + 2**40).asnumpy().tolist() == [-(2**31)] * 2
         assert mx.np.full_like(zeros, 2**40).asnumpy().tolist() == [-(2**31)] * 2
         assert mx.np.full(2, 2**40 + 5, dtype="int32").asnumpy().tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("cold", ["interpret", "compile"])
+def test_numbers_beyond_a_dtype_are_written_as_mxnet_writes_them(cold):
+    """A number into a part is C's double, into all of an array and at places of an array an int (MXNet 2.0.0b1)."""
+    low, pair, some = -(2**31), slice(0, 2), [0, 1]
+    with mx.config.scope(engine_cold=cold):
+        for dtype, key, value, expected in [
+            ("int32", 0, 2**40, [low, 0, 0]),
+            ("int32", 0, -(2**40) - 3, [low, 0, 0]),
+            ("int32", pair, 2**33 + 5, [low, low, 0]),
+            ("int32", slice(None), 2**33 + 5, [5, 5, 5]),
+            ("int32", some, 2**33 + 5, [5, 5, 0]),
+            ("int32", 0, 1e20, [low, 0, 0]),
+            ("int32", slice(None), float("nan"), [low] * 3),
+            ("int32", some, float("inf"), [low, low, 0]),
+            ("int32", 0, np.int64(2**40), [low, 0, 0]),
+            ("int32", slice(None), np.array([1e20, np.nan, -2.7]), [low, low, -2]),
+            ("int32", slice(None), [1.5, 2e10, -3], [1, -1474836480, -3]),
+            ("int32", some, np.array([3e9, -3e9], "float32"), [low, low, 0]),
+            ("int8", 0, 1e3, [-24, 0, 0]),
+            ("int8", pair, 2**33 + 5, [0, 0, 0]),
+            ("int8", slice(None), 2**33 + 5, [5, 5, 5]),
+            ("uint8", 0, 2**40 + 7, [0, 0, 0]),
+            ("uint8", 0, -1, [255, 0, 0]),
+            ("uint8", 0, 300, [44, 0, 0]),
+            ("int64", 0, 1e30, [-(2**63), 0, 0]),
+            ("int64", 0, 2**40, [2**40, 0, 0]),
+        ]:
+            x = mx.np.zeros(3, dtype=dtype)
+            x[key] = value
+            assert x.asnumpy().tolist() == expected, (dtype, key, value)
+        x = mx.np.array([1, 2, 0], dtype="int32")
+        x[x > 0] = 2**36 + 1
+        assert x.asnumpy().tolist() == [low, low, 0]

@@ -85,6 +85,9 @@ class StochasticSequential(StochasticBlock):
             self._layers.append(block)
             self.register_child(block)
 
+    def _shown(self) -> dict[str, Block]:
+        return dict(self._children)
+
     @StochasticBlock.collectLoss
     def forward(self, x: Any, *args: Any) -> Any:
         """The last block's output."""

@@ -62,7 +62,7 @@ class Categorical(Odds, Distribution):
 
     def _draw(self, shape: tuple[int, ...]) -> Any:
         noise = np.random.gumbel(size=(*shape, self.num_events))
-        return np.argmax(self.logit + noise, axis=-1).astype("float32")
+        return np.argmax(self.logit + noise, axis=-1)
 
     def enumerate_support(self) -> Any:
         values = np.arange(self.num_events).reshape((-1,) + (1,) * len(self._batch_shape()))

@@ -35,6 +35,11 @@ _WINGS = tuple(
 )
 
 
+def came_of(error: BaseException, step: Step) -> None:
+    """Note whose call raised an error as it was traced; the first note stays (`failures.located` reads it)."""
+    error.mxjax_step = getattr(error, "mxjax_step", step)  # type: ignore[attr-defined]
+
+
 def user_site(depth: int = 2) -> tuple[str, int]:
     """File and line of the innermost frame that is not ours."""
     frame = sys._getframe(depth)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..calls.aval import Aval, MeshDevice
 from ..calls.call import dressed
-from ..calls.segment import SCALAR, Step, user_site
+from ..calls.segment import SCALAR, Step, came_of, user_site
 from ..calls.state import local
 from ..calls.value import Value
 from ..graph.jaxprs import keeps_apart
@@ -70,17 +70,21 @@ def run_steps(
         # The second call of an operator in one place is its `#1`: profiles tell its statement from the first's.
         label = step.label
         nth = again[label] = again.get(label, -1) + 1
-        with jax.named_scope(f"{label}#{nth}" if nth else label):
-            if step in late:
-                args = jax.lax.optimization_barrier(args)
-            if other is not None:
-                out = other[0](*map(images.array, args))
-            elif operator_wrappers:
-                out = dressed(step.call, step.label)(*args)  # type: ignore[arg-type]
-            elif arranged:
-                out = images.run_or_turn(step.call, args)  # type: ignore[arg-type]
-            else:
-                out = step.call.fn(*args)  # type: ignore[union-attr]
+        try:
+            with jax.named_scope(f"{label}#{nth}" if nth else label):
+                if step in late:
+                    args = jax.lax.optimization_barrier(args)
+                if other is not None:
+                    out = other[0](*map(images.array, args))
+                elif operator_wrappers:
+                    out = dressed(step.call, step.label)(*args)  # type: ignore[arg-type]
+                elif arranged:
+                    out = images.run_or_turn(step.call, args)  # type: ignore[arg-type]
+                else:
+                    out = step.call.fn(*args)  # type: ignore[union-attr]
+        except Exception as error:
+            came_of(error, step)
+            raise
         for watch in trace_watchers:
             watch(step, args, out)
         if step.many:

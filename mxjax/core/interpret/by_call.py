@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 
 from ... import settings
 from ..calls.call import Call, Derivative
-from ..calls.segment import SCALAR, Step, Tree
+from ..calls.segment import SCALAR, Step, Tree, came_of
 from ..calls.value import quick_put
 from ..compile.compiler import platform_of
 from ..compile.program import Program, needed
@@ -204,7 +203,12 @@ class ByCall:
         single = self._single(part, operands)
         program = single.programs.get(_whole(single))
         if program is None:
-            program = self._build(single, "" if part.bound is not None else self._why(part))
+            try:
+                why = "" if part.bound is not None else self._why(part)
+                program = self._build(single, why)
+            except Exception as error:
+                error.mxjax_step = part.step  # type: ignore[attr-defined]  # it was recorded by the user
+                raise
         program.used = store.now
         arrays = [self._given(a) for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
         numbers = [a for a, i in zip(args, part.gets, strict=True) if i >= SCALAR]
@@ -275,7 +279,12 @@ def bound_of(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bou
         # The derivative of a graph has no `forward`.
         s.bound = False
         if not is_asked_for(call) and (type(call) is not Derivative or call.forward is not None):
-            with contextlib.suppress(NotHere):
+            try:
                 found = trace(call, operands, device)
                 s.bound = found if found.runs else False
+            except NotHere:
+                pass
+            except Exception as error:
+                came_of(error, s)
+                raise
     return s.bound or None

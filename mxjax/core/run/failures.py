@@ -84,7 +84,10 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
     """A run-time error with the place in the user's code where its call was recorded."""
     raised = original(error)
     path = step.path()
-    if seg is not None and seg.sites:
+    culprit = getattr(raised or error, "mxjax_step", None)
+    if culprit is not None:
+        path = [culprit]
+    if culprit is None and seg is not None and seg.sites:
         places = [(path[depth - 1], site) for depth, site in sorted(seg.sites.items())]
     else:
         places = [(s, s.site) for s in (path if len(path) <= 2 else [path[0], path[-1]])]

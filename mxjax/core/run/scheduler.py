@@ -97,11 +97,11 @@ def flush(seg: Segment) -> None:
                 seg.step = Tree.root(seg.device)
                 _run(seg, step, ins, outs, scalars, _UNHELD)
             except BaseException as error:
-                if (
-                    outs
-                ):  # it did not run: it is as it was before, and runs when somebody asks again
-                    _take_back(seg, step, ins, outs, scalars, error)
-                raise
+                if interrupts.is_asynchronous(error):
+                    if outs:  # it did not run: it is as it was, and runs when somebody asks again
+                        _take_back(seg, step, ins, outs, scalars, error)
+                    raise
+                _settle_failed(seg, step, outs, error)
             return
         # Its owner may be recording at this moment: what it looks at is left as it is.
         seg.closed = True
@@ -124,10 +124,24 @@ def _run_closed(seg: Segment) -> None:
         try:
             # The segment's own dictionary holds each input once more.
             _run(seg, step, ins, outs, seg.scalars[: len(step.fmt)], _UNHELD + 1, 1)
+        except Exception as error:
+            if interrupts.is_asynchronous(error):
+                raise
+            _settle_failed(seg, step, outs, error)
         finally:
             seg.ran = not outs
     else:
         seg.ran = True
+
+
+def _settle_failed(seg: Segment, step: Step, outs: list[Value], error: BaseException) -> None:
+    """A fault before there was a program, as one of an operator's function that is traced again: it fails once."""
+    if not outs:
+        raise error  # it is settled
+    fail(seg, step, [v for v in outs if v.seg is seg], error)
+    outs.clear()
+    if not rules.catch:
+        raise pending_errors.pop() from None
 
 
 def _take_back(

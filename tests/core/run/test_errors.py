@@ -152,6 +152,51 @@ def test_parameters_out_of_their_domain_raise_where_the_result_is_read(text, set
     mx.waitall()  # it was seen
 
 
+# np functions with -1 for a parameter: what MXNet 2.0.0b1 says of an array of it.
+BAD_ARRAYS = {
+    "normal(0, x)": "scale < 0",
+    "gumbel(0, x)": "scale < 0",
+    "logistic(0, x)": "scale < 0",
+    "exponential(x)": "scale",
+    "gamma(x, 1.)": "expect shape > 0",
+    "gamma(1., x)": "expect scale > 0",
+    "beta(1., x)": "> 0",
+    "chisquare(x)": "df > 0",
+    "f(x, 1.)": "> 0",
+    "pareto(x)": "expect a > 0",
+    "power(x)": "expect a > 0",
+    "weibull(x)": "expect a > 0",
+    "rayleigh(x)": "scale",
+    "lognormal(0, x)": "sigma < 0",
+}
+
+
+@pytest.mark.parametrize("text", BAD_ARRAYS)
+def test_parameters_that_are_not_computed_yet_are_looked_at_too(text, settled):
+    name, _, arguments = text.partition("(")
+    pending = mx.np.ones(3) - 2
+    given = [
+        pending if a == "x" else float(a) if "." in a else int(a)
+        for a in arguments[:-1].split(", ")
+    ]
+    x = getattr(mx.np.random, name)(*given)
+    with pytest.raises(ValueError, match=BAD_ARRAYS[text]):
+        x.asnumpy()
+    assert getattr(mx.np.random, name)(*[1.0 if a is pending else a for a in given]).shape == ()
+    mx.waitall()
+
+
+def test_a_covariance_and_probabilities_that_cannot_be_are_refused(settled):
+    """As in MXNet 2.0.0b1; numbers of laplace it does not look at."""
+    with pytest.raises(mx.MXNetError, match="potrf failed"):
+        mx.np.random.multivariate_normal(mx.np.zeros(2), -mx.np.eye(2)).asnumpy()
+    for p in ([0.5, 0.7], mx.np.array([0.5, 0.7]), mx.np.array([0.25, 0.35]) * 2):
+        with pytest.raises(mx.MXNetError, match="sum"):
+            mx.np.random.multinomial(10, p).asnumpy()
+    assert mx.np.random.multinomial(10, [1 / 6.0] * 6).sum() == 10
+    assert onp.isfinite(mx.np.random.laplace(0, mx.np.ones(3) - 2).asnumpy()).all()
+
+
 def _arguments(text):
     """The numbers of a call as it is written."""
     args, kwargs = [], {}
@@ -256,3 +301,50 @@ def test_an_error_reaches_what_is_made_of_it_and_nothing_else(cold):
         onp.testing.assert_array_equal((beside * 2).asnumpy(), onp.full((2, 3), 8.0))
         with pytest.raises(mx.MXNetError, match="not positive definite"):
             singular.asnumpy()
+
+
+@pytest.mark.parametrize("size", [1, 30])
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("cold", ["auto", "compile", "interpret"])
+def test_an_operator_that_cannot_be_traced_again_fails_once(cold, hybrid, size):
+    """The readers of its segment get the error, with the line; nothing that is recorded later does."""
+    traces = [0, 0]
+
+    def fn(x):
+        traces[0] += 1
+        if traces[1]:
+            raise RuntimeError("no trace")
+        return x + 1
+
+    row = core.Row("untraceable", fn)
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return type(x)._wrap(core.record(row.bind(), ((x * 2)._value(),))[0])
+
+    with mx.config.scope(engine_cold=cold):
+        x = mx.np.ones(size)
+        x.wait_to_read()
+        net = Net()
+        if hybrid:
+            net.hybridize()
+        lines = [inspect.getsourcelines(Net.forward)[1] + 1, inspect.currentframe().f_lineno + 1]
+        y = net(x)  # a hybridized block of one operator is told by its call
+        z = y - 1
+        traces[1] = True
+        known = traces[0]
+        counts = []
+        for _ in range(2):
+            try:
+                got = z.asnumpy()
+            except mx.MXNetError as error:
+                assert "no trace" in str(error)
+                assert any(f"test_errors.py:{n})" in str(error) for n in lines[: 1 + hybrid])
+                assert traces[0] > known
+                counts.append(traces[0])
+            else:
+                onp.testing.assert_array_equal(got, onp.full(size, 2.0))
+                assert traces[0] == known and cold != "compile"
+        assert len(set(counts)) <= 1  # the second reader does not try again
+        onp.testing.assert_array_equal((x + 5).asnumpy(), onp.full(size, 6.0))
+        mx.npx.waitall()
