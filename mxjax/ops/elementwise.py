@@ -723,7 +723,14 @@ def around(x: Any, *, decimals: int = 0) -> Any:
         return (
             x if decimals >= 0 else (jnp.round(x.astype("float64") / unit) * unit).astype(x.dtype)
         )
-    return jnp.round(x, decimals)
+    # MXNet goes place by place, rounding each time. What is known to be ten XLA would make a product with a tenth.
+    ten, hold = jnp.where(x == x, 10, 1).astype(x.dtype), jax.lax.optimization_barrier
+    for _ in range(abs(decimals)):
+        x = hold(x * 10 if decimals > 0 else x / ten)
+    x = jnp.where(x == -0.5, 0, jnp.round(x))
+    for _ in range(abs(decimals)):
+        x = hold(x / ten if decimals > 0 else x * 10)
+    return x
 
 
 @op(

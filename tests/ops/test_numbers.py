@@ -278,3 +278,22 @@ def test_numbers_beyond_a_dtype_are_written_as_mxnet_writes_them(cold):
         x = mx.np.array([1, 2, 0], dtype="int32")
         x[x > 0] = 2**36 + 1
         assert x.asnumpy().tolist() == [low, low, 0]
+
+
+@pytest.mark.parametrize("cold", ["interpret", "compile"])
+def test_rounding_to_places_goes_place_by_place(cold):
+    """MXNet 2.0.0b1's last bits, which printed arrays show: float32 times ten and by ten, rounded each time."""
+    with mx.config.scope(engine_cold=cold):
+        for given, places, expected in [
+            (
+                [0.83, 0.37, 0.89, 0.81, 0.12, 2.675],
+                2,
+                [1062501090, 1052602532, 1063507722, 1062165546, 1039516304, 1076593950],
+            ),
+            ([0.5, -0.5, 1.5, 2.5, -0.4], 0, [0.0, 0.0, 2.0, 2.0, -0.0]),
+            ([15.0, 25.0, 35.0, -15.0, 4.0, 1e10], -1, [20.0, 20.0, 40.0, -20.0, 0.0, 1e10]),
+        ]:
+            bits = mx.np.array(given).round(places).asnumpy().view("uint32")
+            if type(expected[0]) is float:
+                expected = np.array(expected, "float32").view("uint32").tolist()
+            assert bits.tolist() == expected
