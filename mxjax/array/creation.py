@@ -25,7 +25,8 @@ def array(
     """A new array from nested lists, numbers, NumPy arrays or other arrays.
 
     ``dtype`` defaults to float32 whatever NumPy's would be, except that an array of ours or of JAX
-    and a single NumPy scalar keep theirs, and NumPy's arrays as well under MXNet 1.9.
+    and a single NumPy scalar keep theirs, and NumPy's arrays as well under MXNet 1.9 and where
+    ``npx.set_np(dtype=True)`` asks for NumPy's dtypes.
     It goes to ``device`` (``ctx`` is the same), by default
     the current one. Raises ``TypeError`` for what is no rectangle of numbers.
 
@@ -96,7 +97,8 @@ def _make(cls: type[NDArray], obj: Any, dtype: Any, device: Any) -> Any:
         made = made if dtype is None else made.astype(dtype)
         return made if device is None else made.to_device(device)
     if dtype is None:
-        kept = _KEPT_OF_1X if _version() == "1.9" else _KEPT
+        keeps = _version() == "1.9" or default_dtype[0] == np.float64  # `npx.set_np(dtype=True)`
+        kept = _KEPT_WITH_NUMPYS if keeps else _KEPT
         dtype = obj.dtype if cls is ndarray and isinstance(obj, kept) else default_dtype[0]
     elif dtype is float:
         dtype = default_dtype[0]
@@ -117,7 +119,7 @@ def _make(cls: type[NDArray], obj: Any, dtype: Any, device: Any) -> Any:
 
 _version = settings.snapshot("compat.version")
 _KEPT = (np.generic, jax.Array)  # whose dtype an array of mx.np keeps
-_KEPT_OF_1X = (*_KEPT, np.ndarray)
+_KEPT_WITH_NUMPYS = (*_KEPT, np.ndarray)
 _threshold = settings.snapshot("data.copy_threshold")
 _threads = settings.snapshot("engine.copy_threads")
 #: From so many elements on several threads copy, where only their number is given: MXNet's default.

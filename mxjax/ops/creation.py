@@ -378,7 +378,7 @@ def identity(*, n: int, dtype: Any = None) -> Any:
     return jnp.eye(n, dtype=dtype_of(dtype))
 
 
-@op(np="tri", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT, numbers=("k",))
+@op(np="tri", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT, numbers=("k",))
 def tri(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on and below a diagonal."""
     if hasattr(k, "dtype"):

@@ -42,6 +42,10 @@ def test_the_default_can_be_float64():
         x = mx.np.array([1, 2])
         assert x.dtype == "float64" and repr(x) == "array([1., 2.])"
         assert repr(mx.np.array([1.0], dtype="float32")) == "array([1.], dtype=float32)"
+        for dtype in ("float16", "float32", "int8", "int64", "bool"):  # as in MXNet 2.0.0b1
+            assert mx.np.array(onp.ones(2, dtype)).dtype == dtype
+            assert mx.np.array([onp.ones(2, dtype)]).dtype == "float64"
+        assert mx.np.tri(2).dtype == "float32"
     finally:
         mx.npx.reset_np()
     assert mx.np.array([1]).dtype == "float32"
