@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-codegen test-gpu test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
+.PHONY: help demo test test-all test-codegen test-gpu test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint tune-convolutions \
 	docs stubs settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-price  what compiling costs, beside what is reckoned (ONLY=\"ops networks\")"
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
+	@echo "make tune-convolutions  measure the forms of convolutions and write the table that chooses (ONLY=\"unet ssd\")"
 	@echo "make lint         ruff (rules and format), mypy, and whether stubs and docs are current"
 	@echo "make docs         build the site into build/site (NOTEBOOKS=plain: notebooks without outputs)"
 	@echo "make stubs        write the stubs of the generated front ends"
@@ -68,7 +69,7 @@ test-matrix:
 	tools/matrix $(JOBS)
 
 # No program of an earlier run serves a benchmark; bench-jobs measures a second run by itself.
-bench bench-%: export MXJAX_CACHE_DIR :=
+bench bench-% tune-convolutions: export MXJAX_CACHE_DIR :=
 
 bench: $(VENV)/.ready
 	$(RUN) benchmarks/run.py
@@ -105,6 +106,9 @@ bench-profiler: $(VENV)/.ready
 
 bench-sparse: $(VENV)/.ready
 	$(RUN) benchmarks/sparse.py
+
+tune-convolutions: $(VENV)/.ready
+	$(RUN) -m benchmarks.tune_convolutions $(ONLY)
 
 lint: $(VENV)/.ready
 	$(RUN) -m ruff check .

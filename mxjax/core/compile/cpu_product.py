@@ -69,9 +69,14 @@ def _widens() -> bool:
     return jaxlib.__version__.startswith("0.10.")
 
 
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions for products of bfloat16 with sums in float32."""
+    return bool(_INSTRUCTIONS & cpu_features())
+
+
 def in_bfloat16(a: Any, b: Any, dimension_numbers: Any, **params: Any) -> bool:
     """Whether a product of bfloat16 is to be `summed_wide`."""
-    if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or not _INSTRUCTIONS & cpu_features():
+    if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or not multiplies_bfloat16():
         return False
     (of_a, of_b), (batch, _) = dimension_numbers
     if len(of_a) != 1 or batch != (*range(len(batch)),) or not all(a.shape) or not all(b.shape):
@@ -123,4 +128,12 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
     return ((lax.dot_general_p, rule),)
 
 
-__all__ = ["in_bfloat16", "is_faster_turned", "materialize", "rules", "summed_wide", "turned"]
+__all__ = [
+    "in_bfloat16",
+    "is_faster_turned",
+    "materialize",
+    "multiplies_bfloat16",
+    "rules",
+    "summed_wide",
+    "turned",
+]

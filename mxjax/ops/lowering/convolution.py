@@ -17,7 +17,7 @@ from jax import lax
 
 from mxjax.ops.lowering import grouped
 from mxjax.ops.lowering.convolution_forms import primitives
-from mxjax.ops.lowering.convolution_plan import PLAIN, Plan, Shape, choose
+from mxjax.ops.lowering.convolution_plan import PLAIN, Plan, Shape, choose, in_bfloat16
 from mxjax.ops.lowering.product import NARROW
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -214,8 +214,11 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lea
         ):  # as many channels as filters
             x, num_group = jnp.repeat(x, len(w) // num_group, -1), len(w)
     if platform == "cpu" and plan is None and num_group == 1 and str(x.dtype) in NARROW:
-        rest = stride, dilate, pad, 1, platform, None, first, lean
-        return _in_float32(lambda *arrays: _last(*arrays, *rest), x, w, bias)
+        if bias is None and not lean:  # a bias is added before the one rounding
+            plan = in_bfloat16(x.dtype, x.shape, w_shape, stride, dilate, pad)
+        if plan is None:
+            rest = stride, dilate, pad, 1, platform, None, first, lean
+            return _in_float32(lambda *arrays: _last(*arrays, *rest), x, w, bias)
     plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group, lean)
     if plan == PLAIN:
         # Written in the caller's terms XLA would see the same: it moves the transposes itself.

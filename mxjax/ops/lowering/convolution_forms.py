@@ -18,8 +18,9 @@ from jax import lax
 from mxjax.core.compile.cpu_product import materialize
 from mxjax.ops.lowering import grouped, winograd
 from mxjax.ops.lowering.columns import Window, col2im, im2col
-from mxjax.ops.lowering.convolution_plan import NARROW, Plan, choose, neighbours
+from mxjax.ops.lowering.convolution_plan import Plan, blocks_in, choose, neighbours
 from mxjax.ops.lowering.linear import bilinear_triple, linear_pair
+from mxjax.ops.lowering.product import NARROW as SHORT
 
 # A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
 # bytes at a time.
@@ -45,35 +46,15 @@ def _lax(x, w, shape):
     )
 
 
-def _blocks_of(shape, images, dtype, filters, of):
-    """In how many convolutions of one group those of a few groups are made; the shape of one, and what cuts the k-th
-    part out of an array along its last or its first axis. ``images``: their shape; ``of``: the field of a plan.
-
-    Blocks of 16 channels multiply by fewer zeros, where there is a form for so narrow ones.
-    """
-    *_, channels = images
-    parts = grouped.parts(shape.groups, channels, filters)
-    narrow = grouped.parts(shape.groups, channels, filters, NARROW)
-    if narrow > parts and dtype == jnp.float32:
-        own = (filters // narrow, *shape.kernel, channels // narrow)
-        found = choose(
-            "cpu",
-            dtype,
-            (*images[:3], own[-1]),
-            own,
-            shape.stride,
-            shape.dilate,
-            shape.pad,
-            1,
-            shape.lean,
-        )
-        parts = parts if getattr(found, of) == "lax" else narrow
+def _blocks_of(shape, parts):
+    """The shape of one of so many convolutions of one group, and what cuts the k-th part out of an array along its last
+    or its first axis."""
 
     def cut(a, k, axis):
         size = a.shape[axis] // parts
         return lax.slice_in_dim(a, k * size, (k + 1) * size, axis=axis)
 
-    return parts, shape._replace(groups=1), cut
+    return shape._replace(groups=1), cut
 
 
 def _dense_plan(x, w_shape, shape):
@@ -144,6 +125,81 @@ def _filters(w, shape, by_channel):
     return w.reshape(len(w), -1)
 
 
+# ---- products of bfloat16, with sums in float32 ---------------------------------------------------
+def _together(images, out, patch, filters):
+    """How many images' patches are made at a time: whole ones, no more than PIECE_BYTES or the weight's gradient."""
+    most = max(PIECE_BYTES, 2 * filters * patch) // (2 * prod(out) * patch)
+    return max(n for n in range(1, images + 1) if images % n == 0 and n <= max(1, most))
+
+
+def _in_turns(fn, a, size):
+    """fn(a), so many images at a time."""
+    if size == len(a):
+        return fn(a)
+    made = lax.map(fn, a.reshape(-1, size, *a.shape[1:]))
+    return made.reshape(len(a), *made.shape[2:])
+
+
+def _summed_wide(a, b, axis):
+    return lax.dot_general(a, b, (((1,), (axis,)), ((), ())), preferred_element_type=jnp.float32)
+
+
+def _narrow_value(x, w, shape):
+    filters = _filters(w, shape, False)
+
+    def some(x):
+        out = _summed_wide(_patches(x, shape, False), filters, 1).astype(x.dtype)
+        return out.reshape(len(x), *shape.window.out, -1)
+
+    return _in_turns(some, x, _together(len(x), shape.window.out, filters.shape[1], len(w)))
+
+
+def _narrow_input_gradient(g, w, shape):
+    filters, (ph, pw), (high, wide) = _filters(w, shape, False), shape.pad, shape.size
+
+    def some(g):
+        cols = _summed_wide(_rows(g), filters, 0)
+        cols = cols.reshape(*g.shape[:3], *shape.kernel, -1)
+        padded = col2im(cols, geometry=shape.window)
+        return padded[:, ph : ph + high, pw : pw + wide].astype(g.dtype)
+
+    return _in_turns(some, g, _together(len(g), g.shape[1:3], filters.shape[1], len(w)))
+
+
+def _narrow_weight_gradient(x, g, shape):
+    patch = prod(shape.kernel) * x.shape[-1]
+    size = _together(len(x), shape.window.out, patch, g.shape[-1])
+
+    def some(k):
+        read, given = (
+            a if size == len(x) else lax.dynamic_slice_in_dim(a, k * size, size) for a in (x, g)
+        )
+        return _summed_wide(materialize(_rows(given).T), _patches(read, shape, False), 0)
+
+    sums = some(0)
+    if size < len(x):
+        sums = lax.fori_loop(1, len(x) // size, lambda k, sums: sums + some(k), sums)
+    sums = sums.astype(x.dtype).reshape(len(sums), *shape.kernel, -1)
+    return materialize(jnp.moveaxis(sums, -1, 1)) if shape.first else sums
+
+
+def _of_any_width(fn, narrow, at):
+    """A pass of arrays of 16 bits as well: ``narrow``, or in float32, rounded at the end; ``at``: which of a plan's."""
+
+    def run(a, b, *, plan, shape):
+        if str(a.dtype) not in SHORT:
+            return fn(a, b, plan=plan, shape=shape)
+        if plan[at] == "narrow":
+            return narrow(a, b, shape)
+        if at:  # what the value has widened does not wait for the backward pass
+            a, b = lax.optimization_barrier((a, b))
+        wide = fn(a.astype(jnp.float32), b.astype(jnp.float32), plan=plan, shape=shape)
+        return wide.astype(a.dtype)
+
+    return run
+
+
+# ---- the three passes -----------------------------------------------------------------------------
 def _value(x, w, *, plan, shape):
     if plan.value == "lax":
         return _lax(x, w, shape)
@@ -153,8 +209,8 @@ def _value(x, w, *, plan, shape):
         return winograd.value(x, w, shape)
     if plan.value == "shifts":
         return grouped.shifted(x, w, shape)
-    if plan.value == "blocks":
-        parts, one, cut = _blocks_of(shape, x.shape, x.dtype, len(w), "value")
+    if parts := blocks_in(plan.value):
+        one, cut = _blocks_of(shape, parts)
         made = []
         for k in range(parts):
             images, filters = (
@@ -187,10 +243,8 @@ def _input_gradient(g, w, *, plan, shape):
         return winograd.input_gradient(g, w, shape)
     if plan.input_gradient == "shifts":
         return grouped.shifted_input_gradient(g, w, shape)
-    if plan.input_gradient == "blocks":
-        parts, one, cut = _blocks_of(
-            shape, (len(g), *shape.size, channels), g.dtype, len(w), "input_gradient"
-        )
+    if parts := blocks_in(plan.input_gradient):
+        one, cut = _blocks_of(shape, parts)
         made = []
         for k in range(parts):
             filters, given = (
@@ -250,8 +304,8 @@ def _weight_gradient(x, g, *, plan, shape):
         return winograd.weight_gradient(x, g, shape)
     if plan.weight_gradient == "shifts":
         return grouped.shifted_weight_gradient(x, g, shape).reshape(own)
-    if plan.weight_gradient == "blocks":
-        parts, one, cut = _blocks_of(shape, x.shape, x.dtype, filters, "weight_gradient")
+    if parts := blocks_in(plan.weight_gradient):
+        one, cut = _blocks_of(shape, parts)
         made = []
         for k in range(parts):
             images, given = cut(x, k, 3), cut(g, k, 3)
@@ -409,7 +463,12 @@ def _thin(*, plan, shape):
 
 @cache
 def primitives() -> tuple[Any, Any, Any]:
-    return bilinear_triple("convolution", _value, _input_gradient, _weight_gradient, _thin, _quick)
+    passes = (
+        _of_any_width(_value, _narrow_value, 0),
+        _of_any_width(_input_gradient, _narrow_input_gradient, 1),
+        _of_any_width(_weight_gradient, _narrow_weight_gradient, 2),
+    )
+    return bilinear_triple("convolution", *passes, _thin, _quick)
 
 
 def _quick(plan, shape):

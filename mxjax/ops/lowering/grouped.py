@@ -168,14 +168,15 @@ def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array
 
 
 # ---- a few channels for each filter ------------------------------------------------------------
+def counts(groups: int, channels: int, filters: int, least: int = 1) -> list[int]:
+    """In how many convolutions, each with some of the groups, it may be made, of at least so many channels."""
+    few = min(channels, filters) // least
+    return [n for n in range(1, min(MOST_BLOCKS, few) + 1) if groups % n == 0]
+
+
 def parts(groups: int, channels: int, filters: int, least: int = LEAST_BLOCK) -> int:
-    """In how many convolutions, each with some of the groups."""
-    few = [
-        n
-        for n in range(1, MOST_BLOCKS + 1)
-        if groups % n == 0 and min(channels, filters) >= n * least
-    ]
-    return max(few, default=1)
+    """In how many it is made, where nothing else was measured."""
+    return max(counts(groups, channels, filters, least), default=1)
 
 
 def _own(filters: int, groups: int, shape: tuple[int, ...], axis: int) -> jax.Array:

@@ -34,9 +34,16 @@ def tiles(out: tuple[int, int]) -> tuple[int, int]:
     return -(-out[0] // 2), -(-out[1] // 2)
 
 
+def admits(shape: Any) -> bool:
+    """Whether the algorithm is one for such a kernel."""
+    return bool(
+        shape.kernel == (3, 3) and {*shape.stride, *shape.dilate} == {1} and max(shape.pad) <= 2
+    )
+
+
 def serves(shape: Any, images: int, channels: int, filters: int, out: tuple[int, int]) -> bool:
     """Whether a pass that makes ``out`` pixels of so many images is one for the algorithm, and the faster by it."""
-    if shape.kernel != (3, 3) or {*shape.stride, *shape.dilate} != {1} or max(shape.pad) > 2:
+    if not admits(shape):
         return False
     many = prod(tiles(out))
     # Tiles that lie half outside spare nothing, nor do sums of filters for few of them.
