@@ -11,9 +11,10 @@ def normal(seed, *shape):
 def fill(block, seed=0, scale=0.3):
     """The same numbers in the parameters, whoever initialized them; in the order in which they were made."""
     rng = np.random.RandomState(seed)
+    array = mx.np.array if mx.util.is_np_array() else mx.nd.array
     for p in block.collect_params().values():
         if p.grad_req != "null":
-            p.set_data(mx.nd.array(rng.normal(scale=scale, size=p.shape)))
+            p.set_data(array(rng.normal(scale=scale, size=p.shape)))
 
 
 def start(module, seed=0, scale=0.3):
