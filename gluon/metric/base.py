@@ -185,7 +185,9 @@ class EvalMetric(Shown):
     def global_sum_metric(self) -> Any:
         """The sum since `reset`, whatever `reset_local` forgot (MXNet 1)."""
         with pause():
-            return self._own["sum"] if "sum" in self._own else self._earlier[0] + self.sum_metric
+            return (
+                self._own["sum"] if "sum" in self._own else _plus(self._earlier[0], self.sum_metric)
+            )
 
     @global_sum_metric.setter
     def global_sum_metric(self, value: Any) -> None:
@@ -194,7 +196,9 @@ class EvalMetric(Shown):
     @property
     def global_num_inst(self) -> Any:
         """The count since `reset` (MXNet 1)."""
-        return self._own["count"] if "count" in self._own else self._earlier[1] + self.num_inst
+        return (
+            self._own["count"] if "count" in self._own else _plus(self._earlier[1], self.num_inst)
+        )
 
     @global_num_inst.setter
     def global_num_inst(self, value: Any) -> None:
@@ -209,7 +213,7 @@ class EvalMetric(Shown):
     def _whole(self) -> tuple[Any, Any] | None:
         """The sums since `reset`; None of a user's class that keeps lists of sums, which has but one pair of them."""
         try:
-            return self.global_sum_metric, self.global_num_inst
+            return _number(self.global_sum_metric), _number(self.global_num_inst)
         except TypeError:
             return None
 
@@ -299,6 +303,17 @@ def _row(name: str) -> Row:
 
 def _added(total: Any, *arrays: Any, fn: Callable[..., Any], **attrs: Any) -> Any:
     return total + fn(*arrays, **attrs).astype("float64")
+
+
+def _plus(earlier: Any, total: Any) -> Any:
+    """The sum; of nothing earlier the total itself, which needs no call."""
+    return total if type(earlier) in (int, float) and not earlier else earlier + total
+
+
+def _number(total: Any) -> Any:
+    """The number of an array that is there: sums of arrays would be calls of the next step, and a program of its own."""
+    there = isinstance(total, NDArray) and total.size == 1 and total._value().seg is None
+    return total.item() if there else total
 
 
 def _itself(value: Any) -> Any:

@@ -71,6 +71,7 @@ from .run.interrupts import is_asynchronous, shielded
 from .run.rehearsal import rehearsal
 from .run.scheduler import drop_programs as drop_programs
 from .run.scheduler import flush, flush_all, flush_thread, read, wait_all
+from .run.tiers import repeating
 from .run.work import Work
 from .stats import stats
 
@@ -149,6 +150,7 @@ __all__ = [
     "rehearsal",
     "relaid",
     "renamed",
+    "repeating",
     "rng",
     "row",
     "shielded",

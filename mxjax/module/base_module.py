@@ -13,6 +13,7 @@ import numpy as np
 from .. import nd
 from ..array import NDArray
 from ..base import _as_list
+from ..core import repeating
 from ..display.reprs import Shown
 from ..errors import (
     MXNetAssertionError,
@@ -109,6 +110,15 @@ def _labels(batch: Any) -> tuple[Any, bool]:
     )
 
 
+def _left(train_data: Any, nbatch: int, fit: dict[str, Any]) -> int:
+    """How many batches of `fit` come after this one, at least: later epochs have as many as there were in this one."""
+    in_epoch = nbatch + 1
+    samples, size = getattr(train_data, "num_data", 0), getattr(train_data, "batch_size", 0)
+    if type(samples) is int and type(size) is int and size > 0:
+        in_epoch = max(in_epoch, samples // size)
+    return in_epoch - nbatch - 1 + in_epoch * max(0, fit["num_epoch"] - fit["epoch"] - 1)
+
+
 class BaseModule(Shown):
     """The interface of modules, and what can be done with it alone.
 
@@ -120,6 +130,8 @@ class BaseModule(Shown):
     Args:
       logger: the logger that is written to; the root logger without.
     """
+
+    _repeats = True  # each batch of `fit` goes through the same network
 
     def __init__(self, logger: Any = logging):
         self.logger = logger
@@ -349,10 +361,11 @@ class BaseModule(Shown):
             data_batch = next_data_batch
             if monitor is not None:
                 monitor.tic()
-            self.forward_backward(data_batch)
-            self.update()
-            self.update_metric(eval_metric, *_labels(data_batch))
-            self._end_step()
+            with repeating(_left(train_data, nbatch, fit) if self._repeats else None):
+                self.forward_backward(data_batch)
+                self.update()
+                self.update_metric(eval_metric, *_labels(data_batch))
+                self._end_step()
             try:  # the next batch is made while this one computes
                 next_data_batch = next(data_iter)
                 self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)

@@ -39,6 +39,8 @@ class BucketingModule(SymbolicModule):
     [DataDesc[data,(4, 10),<class 'numpy.float32'>,NCHW]]
     """
 
+    _repeats = False
+
     def __init__(
         self, sym_gen: Callable[[Any], tuple[Any, Any, Any]], default_bucket_key: Any = None, logger: Any = logging,
         context: Any = None, work_load_list: Sequence[float] | None = None,

@@ -810,6 +810,7 @@ def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
     def without_gradient(*arrays: Any, **attrs: Any) -> Any:
         return fn(*[lax.stop_gradient(a) for a in arrays], **attrs)
 
+    without_gradient.constant = True  # type: ignore[attr-defined]  # so that nothing is traced for zeros
     return without_gradient
 
 

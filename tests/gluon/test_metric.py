@@ -254,3 +254,19 @@ def test_f1_is_a_float_of_python(average):
     )
     assert type(metric.get()[1]) is float
     assert "np.float64" not in str(metric)
+
+
+def test_numbers_since_a_local_reset_are_no_calls_of_the_next_step():
+    """Sums of what `reset_local` put aside would be recorded before the step, which would be another program."""
+    loss = mx.gluon.metric.Loss()
+    for value in (1.0, 3.0):
+        loss.update(None, [mx.np.array([value])])
+    assert loss.get()[1] == 2.0
+    mx.engine.reset()
+    loss.reset_local()
+    assert mx.engine.stats()["operators"] == 0 and mx.core.local.st.seg.step.depth == 0
+    loss.update(None, [mx.np.array([8.0])])
+    assert (loss.get()[1], loss.get_global()[1]) == (8.0, 4.0)
+    loss.reset_local()
+    loss.update(None, [mx.np.array([4.0])])
+    assert (loss.get()[1], loss.get_global()[1]) == (4.0, 4.0)

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 import mxjax as mx
+from mxjax.core.run import host_compute
 from mxjax.kvstore import _host, _priority
 
 pytestmark = pytest.mark.programs
+
+
+@pytest.fixture(autouse=True)
+def as_if_this_were_no_cpu(monkeypatch):
+    """On CPUs NumPy computes small numbers as all that does not come back (`cold`), without plans of their own."""
+    monkeypatch.setattr(host_compute, "AT_HOME", ())
 
 
 @pytest.mark.observes
@@ -136,14 +143,12 @@ def test_what_nobody_read_goes_into_the_next_program(dtype):
 
 def test_on_another_device_small_numbers_stay_where_they_came_from(monkeypatch):
     from mxjax.array import handle
-    from mxjax.core.run import host_compute
 
     copies = []
     put = handle.quick_put
     monkeypatch.setattr(
         handle, "quick_put", lambda array, device: copies.append(array.shape) or put(array, device)
     )
-    monkeypatch.setattr(host_compute, "AT_HOME", ())  # as if this were no CPU
     a, b = (mx.np.array([k, 2], dtype="int32") for k in (5, 7))
     mx.engine.reset()
     assert (a * b - 1).asnumpy().tolist() == [34, 3] and not copies

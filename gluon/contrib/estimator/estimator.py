@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import sys
@@ -9,6 +10,7 @@ import warnings
 from typing import Any
 
 from mxjax import errors
+from mxjax.core import repeating
 from mxjax.device import Device, cpu, current_device, gpu, num_gpus
 from mxjax.display.reprs import Shown
 from mxjax.modes import generation
@@ -287,18 +289,24 @@ class Estimator(Shown):
         )
         for handler in train_begin:
             handler.train_begin(self)
+        done, steps = 0, batches
+        if epochs:
+            with contextlib.suppress(TypeError, NotImplementedError):  # a loader of no known length
+                steps = epochs * len(train_data)
         while True:
             for handler in epoch_begin:
                 handler.epoch_begin(self)
             for batch in train_data:
                 for handler in batch_begin:
                     handler.batch_begin(self, batch=batch)
-                _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
-                # Each handler is asked, also behind one that says stop.
-                stops = [
-                    handler.batch_end(self, batch=batch, pred=pred, label=label, loss=loss)
-                    for handler in batch_end
-                ]
+                done += 1
+                with repeating(None if steps is None else max(0, steps - done)):
+                    _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
+                    # Each handler is asked, also behind one that says stop.
+                    stops = [
+                        handler.batch_end(self, batch=batch, pred=pred, label=label, loss=loss)
+                        for handler in batch_end
+                    ]
                 if any(stops):
                     break
             if any([handler.epoch_end(self) for handler in epoch_end]):

@@ -500,7 +500,8 @@ def _make_vjp(
     n = len(wants)
     plain = wanting(call.fn, wants)
     operator = None if call.op is None else call
-    smooth, whole, wholes = call.row.differentiable, _of_wholes(call), call.row.wholes
+    smooth = call.row.differentiable and not getattr(call.row.fn, "constant", False)
+    whole, wholes = _of_wholes(call), call.row.wholes
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:

@@ -78,6 +78,7 @@ class ThreadState:
     __slots__ = (
         "__weakref__",
         "aside",
+        "coming",
         "churn",
         "device",
         "differentiating",
@@ -107,6 +108,8 @@ class ThreadState:
         self.training = False
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back
+        # How many batches a loop of the library's (`Module.fit`) has left after this one; None: nobody knows.
+        self.coming: int | None = None
         # Hears of a number that is asked for of a graph which this thread records, before that is an error.
         self.on_read: Callable[[Segment], None] | None = None
         self.rehearsing: Any = None  # a Rehearsal: programs are compiled and do not run

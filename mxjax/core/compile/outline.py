@@ -65,12 +65,21 @@ class ToLower:
         self, traced: Any, structs: Sequence[Any], device: Any, quick: bool = False, **jit: Any
     ):
         self._quick = quick
+        self._like: ToLower | None = None
         self.jaxpr = traced.jaxpr
         self._traced = traced
         self._structs = structs
         self._platform = compiler.platform_of(device)
         self._alone = isinstance(device, jax.Device)
         self._jit = jit  # with `keep_unused=True`: the outline uses no operand
+
+    def quickly(self) -> ToLower:
+        """The same program as a quick one computes it, which is known by the same digest."""
+        other = object.__new__(ToLower)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.pop("whole", None)
+        other._quick, other._like = True, self
+        return other
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
@@ -86,6 +95,8 @@ class ToLower:
     @functools.cached_property
     def digest(self) -> bytes | None:
         """What stands for the program, besides operands and results; None where nothing does."""
+        if self._like is not None:
+            return self._like.digest  # type: ignore[no-any-return]
         if not self._alone or len(self.jaxpr.jaxpr.eqns) < SHORT:
             return None
         return digest(self.jaxpr)
@@ -93,6 +104,8 @@ class ToLower:
     @functools.cached_property
     def outline(self) -> Any:
         """A lowered program of the same operands and results that does nothing; None where there is none."""
+        if self._like is not None:
+            return self._like.outline
         outs = self.jaxpr.out_avals
         tree = jax.tree.structure(self._traced.out_info)
         if any(a.weak_type or not isinstance(a.dtype, np.dtype) for a in outs):

@@ -36,7 +36,7 @@ from .compiler import wide_types
 from .compiler_options import keep_barriers, leave_width
 from .in_flight import in_flight
 from .kept import compile_or_load, load
-from .outline import ToLower, let_go
+from .outline import SHORT, ToLower, let_go
 from .store import size_of
 
 
@@ -580,34 +580,35 @@ def compile_in_tiers(
     if barriers or keeps_apart(jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     size = price.size_of(jaxpr)
-    quick, later = (
-        (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr, size)
-    )
+    form: tiers.Form = "whole" if whole else tiers.begin(size, device)
     prices = price.on(compiler.platform_of(device))
-    given = {**options, **(prices.options or {})} if quick else options
-    # The optimised program may be there, of an earlier process.
-    compiled = load(lowered, options, traced.jaxpr) if quick else None
+    more = {"quick": prices.options, "light": prices.light_options, "whole": None}[form]
+    given, compiled = {**options, **(more or {})}, None
+    # The optimised program may be there, of an earlier process; a few convolutions are not lowered to ask.
+    if form != "whole" and (not size.convolutions or len(jaxpr.eqns) >= SHORT):
+        compiled = load(lowered, options, traced.jaxpr)
+    if compiled is not None:
+        form, given = "whole", options
+    later = tiers.better(form, name, device, lowered, options, traced.jaxpr, size)
+    if form != "whole" and size.convolutions:
+        lowered = lowered.quickly()
     loaded = compiled is not None
-    if loaded:
-        later, given = None, options
-    else:
+    if not loaded:
         site = user_site()  # XLA is asked from within JAX
 
         def tell() -> None:
             tiers.say(
                 name,
                 size,
-                prices.quick(*size[:2]) if quick else prices.whole(size),
+                prices.of(form, size),
                 "compiling",
                 site,
             )
 
-        if quick and size.convolutions:
-            lowered = ToLower(traced, structs, device, quick=True, **how)
         compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
     if loaded:
         reason = f"{reason}; it was kept by an earlier process"
-    kind = "loaded" if loaded else "quick" if quick else "whole"
+    kind = "loaded" if loaded else form
     stop = tiers.tell_compiled(name, device, compiled, given, reason, start, kind)
     return compiled, (stop - start) * 1e-9, later, size
 

@@ -56,11 +56,11 @@ class ByCall:
     ``price``: what the next run costs, in microseconds, missing programs included. ``equations`` and ``long``: what
     a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
     would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
-    ``numpy=False``: programs alone.
+    ``once``: the next run is a program. ``numpy=False``: programs alone.
     """
 
     __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "equations", "gains", "long",
-                 "numpy", "price")  # fmt: skip
+                 "numpy", "once", "price")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -70,6 +70,7 @@ class ByCall:
         self._device = device
         self._build = build
         self.numpy = numpy
+        self.once = False
         platform = platform_of(device)
         self._fetch = 0.0 if platform == "cpu" else FETCH
         self._prices = price_of.on(platform)
@@ -164,7 +165,7 @@ class ByCall:
             pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
             if _whole(single) in single.programs or single.spent + lost > pays * (
-                1 if single.spent else 1 / 2
+                1 if single.spent or self.once else 1 / 2
             ):
                 return None
             single.spent += lost

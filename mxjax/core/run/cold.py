@@ -140,24 +140,30 @@ def by_call(
         return known.by_call
     if known.spent < 0 or step.ends:  # NumPy would wait for a large program
         return None
-    spent = known.spent + known.by_call.price - RUN
+    saves = known.by_call.price - RUN
+    spent = known.spent + saves
+    coming = saves * (local.st.coming or 0)  # what runs that come in all certainty cost
     this = weakref.ref(step)
     if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
         if known.runs * CALL > known.pays:
             return None
-    elif spent > known.pays * (1 if known.runs else ONE_RUN) or (
-        spent > known.pays * PART and _recent.count(this) >= AGAIN
+    elif (
+        spent > known.pays * (1 if known.runs else ONE_RUN)
+        or (spent > known.pays * PART and _recent.count(this) >= AGAIN)
+        or (known.runs and coming > known.pays)
     ):
         if not _is_held(step):
             decisions.append(
                 f"segment{step.depth} that ends with {step.label}: a program, for {known.runs + 1} runs call by call "
-                f"would have cost about {spent / 1e3:.1f} ms; a quick program costs about {known.pays / 1e3:.1f} ms"
+                f"would have cost about {spent / 1e3:.1f} ms{f', those to come {coming / 1e3:.1f}' if coming else ''}; "
+                f"a quick program costs about {known.pays / 1e3:.1f} ms"
             )
             return None
     _recent.append(this)
     used[0] = True
     known.spent = spent
     known.runs += 1
+    known.by_call.once = coming > known.pays
     return known.by_call
 
 
@@ -212,8 +218,13 @@ class Trial:
         """Count a run; whether it goes by call."""
         if not self.over:
             times = 3 if training else 1
-            self.spent += times * self.costs
-            self.over = self.spent > self._prices.quick(times * self.equations, times * self.long)
+            costs, pays = (
+                times * self.costs,
+                self._prices.quick(times * self.equations, times * self.long),
+            )
+            coming = costs * (local.st.coming or 0)
+            self.over = bool(self.spent and coming > pays) or self.spent + costs > pays
+            self.spent += costs
         return not self.over
 
     def goes_on(self) -> bool:

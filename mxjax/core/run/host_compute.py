@@ -3,6 +3,10 @@
 A recorded segment of such calls is traced once and becomes a function of NumPy's (`numpy_code.py`), so dtypes are those
 of the program that is not compiled. Only primitives whose results are exact are taken here (of floats those that do
 not round): what is computed does not depend on who computes it.
+
+On accelerators alone, where arrays stay with the host for it and nothing is sent, launched or waited for. On CPUs
+`cold` runs such segments: 105 sequences of small integer calls took 131 ms the first time with plans of their own and
+50 without, and 80 microseconds a round either way; the jobs of `make bench-jobs` had none.
 """
 
 from __future__ import annotations
@@ -178,7 +182,7 @@ def computed_here(
     step: Step, arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int], device: Any
 ) -> list[Any] | None:
     """What is live of a segment, by NumPy; None where a program must compute it (`engine.host_compute`)."""
-    if not _on():
+    if not _on() or compiler.platform_of(device) in AT_HOME:
         return None
     if step.host is None:
         step.host = plan(step, device) or False

@@ -30,6 +30,10 @@ from ..graph.jaxprs import bodies
 from ..graph.primitives import CONVOLUTIONS, LIBRARY, LONG, LOOPS, PARTS, PLACED, WEIGHTS
 
 ROUNDS = 5  # that a loop is taken for whose length is not known
+# With LLVM's -O1, XLA's older emitters and one module a program takes that part of the optimised one's price (LeNet's
+# step 0.77 s of 1.80, ResNet-18's of 12 small pictures 4.8 of 10.2), and loses that part of what a quick one loses
+# (LeNet's step 6.1 ms, optimised 3.8, quick 16.6; ResNet-18's 163, 183, 314).
+LIGHT, LIGHT_LOSES = 0.5, 1 / 6
 
 
 class Prices(NamedTuple):
@@ -50,12 +54,23 @@ class Prices(NamedTuple):
     slower: float
     each: float
     options: Mapping[str, Any] | None
+    light_options: Mapping[str, Any] | None = None
+
+    def light(self, size: Size) -> float:
+        """The price of the program that LLVM optimises little."""
+        return LIGHT * self.whole(size)
 
     def whole(self, size: Size) -> float:
         """The price of the optimised program."""
         tuned = self.tuned * (size.products + size.convolutions)
         price = self.base + self.equation * size.equations + self.long * size.long + tuned
         return float(_scale() * price)
+
+    def of(self, form: str, size: Size) -> float:
+        """The price of the ``"quick"``, ``"light"`` or ``"whole"`` program."""
+        if form == "quick":
+            return self.quick(size.equations, size.long)
+        return self.light(size) if form == "light" else self.whole(size)
 
     def quick(self, equations: int, long: int) -> float:
         """The price of a quick program of so many equations, and what `Size.long` counts."""
@@ -73,12 +88,15 @@ class Prices(NamedTuple):
 
 #: Versions without the emitters that XLA had before take half of the whole price for a quick program.
 _OLDER = jax.__version_info__ < (0, 11)
+_ONE_MODULE = {"xla_cpu_parallel_codegen_split_count": 1} | (
+    {"xla_cpu_use_fusion_emitters": False} if _OLDER else {}
+)
 _CPU = Prices(
     base=20_000.0, equation=3_000.0, long=10_000.0, tuned=0.0,
     quick_base=10_000.0, quick_equation=1_000.0 if _OLDER else 1_700.0, quick_long=2_500.0,
     slower=1e-3, each=0.0,
-    options={"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-    | ({"xla_cpu_use_fusion_emitters": False} if _OLDER else {}),
+    options={"xla_backend_optimization_level": 0, **_ONE_MODULE},
+    light_options={"xla_backend_optimization_level": 1, **_ONE_MODULE} if _OLDER else None,
 )  # fmt: skip
 _GPU = Prices(
     base=50_000.0, equation=5_000.0, long=0.0, tuned=250_000.0,

@@ -7,16 +7,19 @@ a run that is counted beforehand, and waited for if it is not there, so that num
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 import weakref
 from collections import deque
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import jax
 
 from ... import settings
+from ..calls.state import local
 from ..compile.compiler import platform_of
 from ..compile.compiler_options import cores
 from ..compile.kept import compile_or_load
@@ -69,8 +72,19 @@ def say(
     )  # fmt: skip
 
 
+@contextlib.contextmanager
+def repeating(coming: int | None) -> Iterator[None]:
+    """In a loop: what this thread runs inside comes so many times more, as far as is known."""
+    state = local.st
+    before, state.coming = state.coming, coming
+    try:
+        yield
+    finally:
+        state.coming = before
+
+
 class Later:
-    """The optimised form of a quick program."""
+    """The optimised form of a quick program, or of one that was optimised a little."""
 
     __slots__ = (
         "__weakref__", "_asks", "_beside", "_closed", "_device", "_lost", "_lowered", "_name", "_options", "_price",
@@ -78,17 +92,16 @@ class Later:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size
-    ):
+        self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size, lost: float
+    ):  # fmt: skip
         self._name = name
         self._device = device
         self._lowered = lowered
         self._options = options
         self._closed = closed
         self._size = size
-        prices = price.on(platform_of(device))
-        self._price = prices.whole(size)
-        self._lost = prices.lost(size)
+        self._price = price.on(platform_of(device)).whole(size)
+        self._lost = lost
         self._spent = 0.0
         self._asks = True  # whether there is a core to compile on is still to be asked
         self._beside: _Beside | None = None
@@ -103,9 +116,15 @@ class Later:
         )
 
     def is_paid(self) -> bool:
-        """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs."""
+        """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs.
+
+        In a loop whose length is known: whether those to come lose as much.
+        """
         self.runs += 1
         self._spent += self._lost
+        coming = local.st.coming
+        if coming is not None:
+            return coming * self._lost > self._price
         if self._asks and self._spent > BESIDE * self._price:
             self._asks = False  # once: the system takes as long to say it as a small call
             if cores() > 1:
@@ -176,6 +195,7 @@ _one_at_a_time = threading.Lock()
 
 _KINDS = {
     "quick": "compiled quickly",
+    "light": "optimised a little at once",
     "whole": "optimised at once",
     "loaded": "loaded",
     "again": "optimised",
@@ -188,7 +208,8 @@ def tell_compiled(
     """Tell everybody of a program that is there now, and count it; when that was, in nanoseconds.
 
     Args:
-      kind: ``"quick"``, ``"whole"``, ``"loaded"`` from an earlier process, or ``"again"``: in a quick one's place.
+      kind: ``"quick"``, ``"light"``, ``"whole"``, ``"loaded"`` from an earlier process, or ``"again"``: in a quick
+        one's place.
     """
     for listen in compile_listeners:
         listen(name, device, compiled, options)
@@ -211,21 +232,47 @@ def tell_compiled(
     return stop
 
 
-def begin(
-    name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size
-) -> tuple[bool, Later | None]:
-    """Whether a program is compiled quickly first, and its optimised form, where that may pay at all."""
+#: How a program is compiled: without LLVM's optimisation, with little of it, or with all.
+Form = Literal["quick", "light", "whole"]
+
+
+def begin(size: Size, device: Any) -> Form:
+    """How a program is compiled first: in a loop whose length is known as it takes least in all."""
     if not isinstance(device, jax.Device) or _cold() == "compile" or _deterministic():
-        return False, None
+        return "whole"
     prices = price.on(platform_of(device))
     whole, lost = prices.whole(size), prices.lost(size)
     if not prices.has_quick(size):
-        return False, None
-    if whole - prices.quick(size.equations, size.long) < max(LITTLE, SURE * lost):
-        return False, None
-    if lost * FOREVER < whole:
-        return True, None
-    return True, Later(name, device, lowered, options, closed, size)
+        return "whole"
+    quick = prices.quick(size.equations, size.long)
+    coming = local.st.coming
+    if whole - quick < max(LITTLE, SURE * lost if coming is None else 0.0):
+        return "whole"
+    if coming is None:
+        return "quick"
+    costs: dict[Form, float] = {"quick": quick + coming * lost, "whole": whole}
+    if prices.light_options is not None:
+        costs["light"] = prices.light(size) + coming * lost * price.LIGHT_LOSES
+    return min(costs, key=costs.__getitem__)
 
 
-__all__ = ["Later", "begin", "tell_compiled"]
+def better(
+    form: Form,
+    name: str,
+    device: Any,
+    lowered: Any,
+    options: dict[str, Any],
+    closed: Any,
+    size: Size,
+) -> Later | None:
+    """The optimised form of a program that was compiled so, where that may pay at all."""
+    if form == "whole":
+        return None
+    prices = price.on(platform_of(device))
+    lost = prices.lost(size) * (price.LIGHT_LOSES if form == "light" else 1)
+    if lost * FOREVER < prices.whole(size):
+        return None
+    return Later(name, device, lowered, options, closed, size, lost)
+
+
+__all__ = ["Form", "Later", "begin", "better", "repeating", "tell_compiled"]

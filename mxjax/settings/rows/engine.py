@@ -285,8 +285,9 @@ OPTIONS: tuple[Option, ...] = (
         Boolean(),
         True,
         doc="Let NumPy compute a few whole numbers, such as lengths, that are in the host's memory.",
-        effect="1: segments of such calls (up to 7 elements; of floats one, and operators that do not round) need no "
-        "program. 0: they are programs as all others (mx.engine.stats()['on_host'] counts).",
+        effect="1: on accelerators segments of such calls (up to 7 elements; of floats one, and operators that do not "
+        "round) need no program. 0: they are programs as all others (mx.engine.stats()['on_host'] counts). On CPUs "
+        "NumPy computes what does not come back often anyway (engine.cold).",
         legacy=(Legacy("MEGENGINE_HOST_COMPUTE"),),
         mechanism="the traced segment is interpreted with NumPy; nothing is compiled or sent to a device",
     ),

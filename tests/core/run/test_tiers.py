@@ -12,6 +12,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
+from mxjax.core import local
 from mxjax.core.run import cold, price, scheduler, tiers
 
 
@@ -247,25 +248,88 @@ def test_the_last_decisions_are_told_with_their_accounts():
     assert any("runs lost about" in line and "optimising it costs about" in line for line in told)
 
 
+# ---- loops whose length is known
+
+
+def module_after(
+    batches: int, cold: str = "auto"
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """The weights of a small network after two epochs of so many batches, and what was counted."""
+    rng = np.random.RandomState(0)
+    data, labels = (
+        rng.rand(4 * batches, 40).astype("float32"),
+        rng.randint(0, 3, 4 * batches).astype("float32"),
+    )
+    net = mx.sym.Activation(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=300), "tanh")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3), name="softmax")
+    with mx.config.scope({"engine.cold": cold}):
+        mx.core.drop_programs()
+        mx.engine.reset()
+        mx.random.seed(0)
+        module = mx.mod.Module(net, context=mx.cpu())
+        module.fit(
+            mx.io.NDArrayIter(data, labels, 4), num_epoch=2, initializer=mx.init.Uniform(0.1)
+        )
+        counted = mx.engine.stats()
+        return {
+            k.rsplit("_")[-1] + str(v.shape): v.asnumpy() for k, v in module.get_params()[0].items()
+        }, counted
+
+
+def test_a_loop_of_known_length_is_compiled_as_soon_as_it_has_come_back():
+    """As it takes least: not at all where few batches come."""
+    few, many = module_after(8)[1], module_after(200)
+    assert few["compiled"] == 0 and few["interpreted"] >= 16
+    assert many[1]["interpreted"] < 16 and many[1]["hits"] > 390
+    for name, value in module_after(200, "compile")[0].items():
+        np.testing.assert_allclose(many[0][name], value, rtol=1e-3, atol=1e-4)
+    assert local.st.coming is None
+
+
+def test_a_program_is_made_as_it_takes_least_in_the_loop():
+    cpu, device = price.on("cpu"), jax.devices("cpu")[0]
+    size = price.Size(1000, 0, 10_000 / cpu.slower)  # a quick run loses 10 ms
+    with tiers.repeating(2):
+        assert tiers.begin(size, device) == "quick"
+    with tiers.repeating(100_000):
+        assert tiers.begin(size, device) == "whole"
+    if cpu.light_options is not None:
+        with tiers.repeating(200):
+            assert tiers.begin(size, device) == "light"
+    later = tiers.better("quick", "one", device, None, {}, None, size)
+    with tiers.repeating(10):
+        assert not any(later.is_paid() for _ in range(1000))
+    with tiers.repeating(10_000):
+        assert later.is_paid()
+
+
 # ---- the bound: no more than about twice the better way
 
 
-def spent(numpy, quick, whole, size, runs):
-    """What so many runs cost as the engine's own accounts send them: a graph's, and that of its quick program."""
-    cpu = price.on("cpu")
-    trial, later = cold.Trial(numpy, size.equations, size.long, cpu), None
-    total, optimised = 0.0, False
-    for _ in range(runs):
-        if later is None and trial.again(training=False):
+def spent(numpy, quick, whole, size, runs, known=False):
+    """What so many runs cost as the engine's own accounts send them: a graph's, and those of its programs.
+
+    ``known``: in a loop that says how many runs come.
+    """
+    cpu, device = price.on("cpu"), jax.devices("cpu")[0]
+    trial = cold.Trial(numpy, size.equations, size.long, cpu)
+    takes = {"quick": quick, "light": whole + (quick - whole) * price.LIGHT_LOSES, "whole": whole}
+    form = later = None
+    total = 0.0
+    for k in range(runs):
+        local.st.coming = runs - k - 1 if known else None
+        if form is None and trial.again(training=False):
             total += numpy
             continue
-        if later is None:
-            later = tiers.Later("simulated", jax.devices("cpu")[0], None, {}, None, size)
-            total += cpu.quick(*size[:2])
-        if not optimised and later.is_paid():
-            optimised = True
-            total += cpu.whole(size)
-        total += whole if optimised else quick
+        if form is None:
+            form = tiers.begin(size, device) if known else "quick"
+            later = tiers.better(form, "simulated", device, None, {}, None, size)
+            total += cpu.of(form, size)
+        if later is not None and later.is_paid():
+            form, later = "whole", None
+            total += cpu.of(form, size)
+        total += takes[form]
+    local.st.coming = None
     return total
 
 
@@ -273,7 +337,7 @@ def test_no_way_costs_more_than_twice_the_best_and_the_quick_program(monkeypatch
     """Over sizes of programs and runs, worst cases (an end just after buying) among them; each step up is faster."""
     monkeypatch.setattr(tiers, "cores", lambda: 1)
     rnd, cpu = np.random.RandomState(7), price.on("cpu")
-    worst = 0.0
+    worst = told = 0.0
     for _ in range(300):
         whole = 10 ** rnd.uniform(1, 5)
         quick = whole * rnd.uniform(1, 4)
@@ -294,6 +358,10 @@ def test_no_way_costs_more_than_twice_the_best_and_the_quick_program(monkeypatch
                 runs * numpy, cpu.quick(*size[:2]) + runs * quick, cpu.whole(size) + runs * whole
             )
             worst = max(worst, spent(numpy, quick, whole, size, runs) / best)
+            if runs < 300:  # what saves little is optimised at once, in a loop or not
+                total = spent(numpy, quick, whole, size, runs, known=True) - tiers.LITTLE
+                told = max(told, total / best)
     assert (
         1.5 < worst < 2.1 + 2 * cpu.quick_equation / cpu.equation
     )  # 2.8, or 3.3 with JAX 0.11 and later
+    assert 1.2 < told < 2
