@@ -360,24 +360,42 @@ def make_loss(data: Any) -> Any:
 
 @op(
     nd="IdentityAttachKLSparseReg",
+    aux=(1,),
+    modal=True,
     smooth=False,
-    samples=[case(f(3, 4, low=0.1, high=0.9))],
+    samples=[case(f(3, 4, low=0.1, high=0.9), f(4, low=0.1, high=0.9))],
     internal="IdentityAttachKLSparseReg",
+    shapes=lambda shape, **_: {"moving_avg": shape[1:2]},
+    initial={"moving_avg": '["zero", {}]'},
+    typed=(0,),
+    statistics=True,
     amp="full",
-    numbers=("sparseness_target", "penalty"),
+    numbers=("sparseness_target", "penalty", "momentum"),
     onnx="same",
 )
 def kl_sparse(
-    data: Any, *, sparseness_target: float = 0.1, penalty: float = 0.001, momentum: float = 0.9
+    data: Any,
+    moving_avg: Any,
+    *,
+    sparseness_target: float = 0.1,
+    penalty: float = 0.001,
+    momentum: float = 0.9,
+    is_train: bool = False,
 ) -> Any:
-    """The data; a penalty on mean activations far from ``sparseness_target`` is added to the gradient."""
+    """The data; a penalty on mean activations far from ``sparseness_target`` is added to the gradient.
 
-    def gradient(out: Any, x: Any, head: Any, target: Any, weight: Any) -> Any:
-        mean = x.mean(0, keepdims=True)
-        term = -target / mean + (1 - target) / (1 - mean)
-        return head + fitted(weight, x.dtype) * term
+    The means, of each channel (axis 1), are moving ones, which training changes.
+    """
+    kept = fitted(momentum, moving_avg.dtype)
+    mean = lax.stop_gradient(data).mean((0, *range(2, data.ndim))).astype(moving_avg.dtype)
+    mean = moving_avg * kept + mean * (1 - kept)
 
-    return _defined(lambda x: x, gradient, data, numbers=(sparseness_target, penalty))
+    def gradient(out: Any, x: Any, mean: Any, head: Any, target: Any, weight: Any) -> Any:
+        mean = mean.reshape(1, -1, *(1,) * (x.ndim - 2)).astype(x.dtype)
+        return head + fitted(weight, x.dtype) * ((1 - target) / (1 - mean) - target / mean)
+
+    out = _defined(lambda x, mean: x, gradient, data, mean, numbers=(sparseness_target, penalty))
+    return (out, mean) if is_train else out
 
 
 @functools.cache

@@ -166,3 +166,31 @@ def test_numbers_beside_arrays_are_float32(version):
     assert [(m.dtype.name, m.tolist()) for m in made] == [
         ("float32", [1, 1]), ("float32", [3]), ("float32", [2]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "momentum, expected",
+    [
+        (0.9, ([0.01193192, 0.01702972, 0.02333599], [0.4982945, 0.60644686, 0.69482434])),
+        (0.5, ([0.01166229, 0.01858959, 0.0215822], [0.49147254, 0.6322342, 0.6741215])),
+    ],
+)
+def test_the_penalty_on_activations_goes_by_moving_means(momentum, expected):
+    net = mx.sym.IdentityAttachKLSparseReg(
+        mx.sym.Variable("data"), name="k", sparseness_target=0.2, penalty=0.01, momentum=momentum
+    )
+    assert net.list_auxiliary_states() == ["k_moving_avg"]
+    assert net.infer_shape(data=(4, 3, 2))[2] == [(3,)]
+    x = mx.nd.array(onp.random.RandomState(0).uniform(0.1, 0.9, (4, 3)))
+    run = net.bind(
+        mx.cpu(),
+        {"data": x},
+        {"data": mx.nd.zeros((4, 3))},
+        aux_states=[mx.nd.array([0.5, 0.6, 0.7])],
+    )
+    onp.testing.assert_array_equal(run.forward()[0].asnumpy(), x.asnumpy())
+    onp.testing.assert_array_equal(run.aux_arrays[0].asnumpy(), onp.float32([0.5, 0.6, 0.7]))
+    run.forward(is_train=True)
+    run.backward(mx.nd.zeros((4, 3)))
+    onp.testing.assert_allclose(run.grad_arrays[0].asnumpy(), [expected[0]] * 4, rtol=1e-5)
+    onp.testing.assert_allclose(run.aux_arrays[0].asnumpy(), expected[1], rtol=1e-6)

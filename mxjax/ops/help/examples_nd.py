@@ -184,7 +184,7 @@ MAERegressionOutput | nd.array([[1.0], [2.0]]) ; nd.array([[0.0], [2.0]]) |  | v
 svm_output | nd.array([[1.0, 2.0]]) ; nd.array([1.0]) |  | v | array([[1., 2.]], dtype=float32)
 make_loss_layer | nd.array([1.0, 2.0]) |  | v | array([1., 2.], dtype=float32)
 make_loss | nd.array([1.0, 2.0]) |  | v | array([1., 2.], dtype=float32)
-kl_sparse | nd.ones((3, 4)) |  | v | array([[1., 1., 1., 1.],\n       [1., 1., 1., 1.],\n       [1., 1., 1., 1.]], dtype=float32)
+kl_sparse | nd.ones((3, 4)) ; nd.zeros((4,)) |  | v | array([[1., 1., 1., 1.],\n       [1., 1., 1., 1.],\n       [1., 1., 1., 1.]], dtype=float32)
 ctc_loss | nd.ones((6, 2, 5)) ; nd.array([[1.0, 2.0, 0.0], [3.0, 1.0, 4.0]]) |  | v | array([5.4081326, 5.225811 ], dtype=float32)
 fully_connected@nd | nd.array([[1.0, 2.0]]) ; nd.array([[1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]) | num_hidden=3, no_bias=True | v | array([[3., 2., 2.]], dtype=float32)
 convolution | nd.ones((1, 4, 5, 5)) ; nd.ones((4, 2, 3, 3)) | kernel=(3, 3), num_filter=4, num_group=2, stride=(2, 2), no_bias=True | s | (1, 4, 2, 2)

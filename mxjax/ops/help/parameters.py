@@ -547,6 +547,7 @@ instance_norm.beta array: What is added, shape (C,).
 interp.x array: Where values are asked.
 isclose.b array: The second input; ``rtol`` is relative to it.
 kl_sparse.momentum float: How much of the former mean activation is kept.
+moving_avg array: The moving mean activation of each channel, shape (C,); updated in training.
 l2_normalization.mode str: Over what the norm is taken: ``"instance"``, ``"channel"`` or ``"spatial"``.
 la_gemm.axis int: The axis of the matrices' rows.
 la_gemm2.axis int: The axis of the matrices' rows.
