@@ -87,6 +87,19 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(700, 10, 50)  # a full pass looks through a million objects of JAX's
 
 
+_ended = [0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Nor through what a hundred tests left alive, programs and JAX's caches: a test that asks for a pass (some
+    thirty of one file do) would wait two seconds for each."""
+    _ended[0] += 1
+    if _ended[0] % 100 == 0:
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def seed(request: pytest.FixtureRequest) -> int:
     """Seeds Python, NumPy and (where it is imported) mxjax; the value is the seed."""

@@ -338,6 +338,7 @@ class Program:
         dying: Sequence[int],
         device: Any,
         reason: str,
+        paid: float = 0.0,
     ):
         self.name = name
         self.live = live
@@ -406,6 +407,7 @@ class Program:
             reason=reason,
             calls=[s.call for s in kept],
             barriers=bool(late) and rolled is None,
+            paid=paid,
         )
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.
@@ -555,6 +557,7 @@ def compile_in_tiers(
     calls: Sequence[Any] = (),
     barriers: bool = False,
     whole: bool = False,
+    paid: float = 0.0,
 ) -> tuple[Any, float, Later | None, price.Size]:
     """Lower and compile, quickly where that pays.
 
@@ -563,6 +566,7 @@ def compile_in_tiers(
     Args:
       barriers: there are some.
       whole: not quickly.
+      paid: what was lost so far without it, in microseconds.
     """
     start = time.time_ns()
     with wide_types(), compiler.for_platform(compiler.platform_of(device)):
@@ -580,7 +584,7 @@ def compile_in_tiers(
     if barriers or keeps_apart(jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     size = price.size_of(jaxpr)
-    form: tiers.Form = "whole" if whole else tiers.begin(size, device)
+    form: tiers.Form = "whole" if whole else tiers.begin(size, device, paid)
     prices = price.on(compiler.platform_of(device))
     more = {"quick": prices.options, "light": prices.light_options, "whole": None}[form]
     given, compiled = {**options, **(more or {})}, None
@@ -589,7 +593,7 @@ def compile_in_tiers(
         compiled = load(lowered, options, traced.jaxpr)
     if compiled is not None:
         form, given = "whole", options
-    later = tiers.better(form, name, device, lowered, options, traced.jaxpr, size)
+    later = tiers.better(form, name, device, lowered, options, traced.jaxpr, size, paid)
     if form != "whole" and size.convolutions:
         lowered = lowered.quickly()
     loaded = compiled is not None

@@ -19,6 +19,7 @@ from ..compile.store import store
 from ..hooks import observers
 from ..run import price as price_of
 from ..run.forks import forked
+from ..run.price import Work
 from .symbolic import Bound, NotHere, trace
 
 # Microseconds on one core; only their ratios count.
@@ -39,6 +40,9 @@ _mode = settings.snapshot("engine.cold")
 Build = Callable[[Step, str], Program]
 
 
+NOTHING = Work(0.0, 0.0, 0.0)
+
+
 class Part(NamedTuple):
     """A call of a segment: where its operands come from (`Step.args`), what they are, and how NumPy computes it."""
 
@@ -47,20 +51,22 @@ class Part(NamedTuple):
     gets: tuple[int, ...]
     operands: tuple[Any, ...]
     bound: Bound | None
-    work: float  # microseconds of NumPy's
+    work: Work
 
 
 class ByCall:
     """The calls of a segment that its live results need.
 
-    ``price``: what the next run costs, in microseconds, missing programs included. ``equations`` and ``long``: what
+    ``price``: what the next run costs, in microseconds, missing programs included; ``saves`` and ``saves_quickly``: how
+    much less the segment's program would take, optimised and quick. ``equations`` and ``long``: what
     a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
     would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
-    ``once``: the next run is a program. ``numpy=False``: programs alone.
+    ``again``: the segment comes back, and what its own program saves is reckoned there. ``once``: the next run is that
+    program. ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "equations", "gains", "long",
-                 "numpy", "once", "price")  # fmt: skip
+    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "again", "equations", "gains",
+                 "long", "numpy", "once", "price", "saves", "saves_quickly")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -75,8 +81,9 @@ class ByCall:
         self._fetch = 0.0 if platform == "cpu" else FETCH
         self._prices = price_of.on(platform)
         self.gains = True
+        self.again = False
         self._parts: list[Part] = []
-        self.price = 0.0
+        self.price = self.saves = self.saves_quickly = 0.0
         self.equations = self.long = 0
         last: dict[int, int] = {}
         self._numbers: list[float | int] = []
@@ -86,15 +93,20 @@ class ByCall:
             for i in gets:
                 last[i] = at
             bound = bound_of(s, call, operands, device) if numpy else None
-            work = 0.0 if bound is None else work_of(bound)
+            work = NOTHING if bound is None else work_of(bound)
             equations, long = (UNKNOWN, 0) if bound is None else bound.size[:2]
             self.equations += equations
             self.long += long
             part = Part(s, call, gets, operands, bound, work)
             self._parts.append(part)
-            self.price += CALL + work
+            self.price += CALL + work.takes
+            self.saves += CALL + self._prices.saved(work)
+            self.saves_quickly += CALL + self._prices.saved_quickly(work)
             if bound is None and not self._compiled(part):
-                self.price += self._prices.quick(UNKNOWN, 0)
+                missing = self._prices.quick(UNKNOWN, 0)
+                self.price, self.saves, self.saves_quickly = [
+                    each + missing for each in (self.price, self.saves, self.saves_quickly)
+                ]
         # The results that nobody reads after the call of this number.
         self._ends: list[tuple[int, ...]] = [()] * len(kept)
         keep = set(live)
@@ -126,7 +138,7 @@ class ByCall:
         layouts: dict[int, tuple[int, ...]] = {}
         scalars = [*scalars, *self._numbers]
         watched = bool(observers)
-        price = 0.0
+        price = saves = saves_quickly = fetched = 0.0
         self.gains = len(self._parts) > 1 or bool(self._numbers)
         for part, ends in zip(self._parts, self._ends, strict=True):
             args = [
@@ -137,9 +149,12 @@ class ByCall:
             if part.bound is not None:
                 start = time.time_ns() if watched else 0
                 outs = self._numpy(part, args)
-                price += part.work if outs is not None else part.work * UNFUSED
+                share = 1.0 if outs is not None else UNFUSED
+                price += part.work.takes * share
+                saves += self._prices.saved(part.work) * share
+                saves_quickly += self._prices.saved_quickly(part.work) * share
                 if self._fetch and outs is not None:
-                    price += self._fetch * sum(isinstance(a, jax.Array) for a in args)
+                    fetched += self._fetch * sum(isinstance(a, jax.Array) for a in args)
                 self.gains = self.gains or outs is not None
                 if start and outs is not None:
                     _tell(part.step, start)
@@ -147,10 +162,11 @@ class ByCall:
                 outs = self._program(part, args, layouts)
             for k, out in enumerate(outs, part.step.first):
                 env[k] = out
-            price += CALL
             for k in ends:
                 del env[k]
-        self.price = price if self.gains else CALL
+        beside = CALL * len(self._parts) + fetched
+        self.price = price + beside if self.gains else CALL
+        self.saves, self.saves_quickly = saves + beside, saves_quickly + beside
         return [env[k] for k in live], layouts
 
     def _given(self, a: Any) -> Any:
@@ -159,16 +175,21 @@ class ByCall:
 
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
-        lost = part.work - SINGLE  # what a program would save at most
+        prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
+        # What a program would save at most: a quick one, or, where that would not, an optimised one.
+        quickly = prices.saved_quickly(part.work) - SINGLE
+        lost = quickly if quickly > 0 else prices.saved(part.work) - SINGLE
         if lost > 0 and not forked[0] and _mode() != "interpret":
             single = self._single(part, part.operands)
-            pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
-            # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
-            if _whole(single) in single.programs or single.spent + lost > pays * (
-                1 if single.spent or self.once else 1 / 2
-            ):
+            if _whole(single) in single.programs:
                 return None
-            single.spent += lost
+            if quickly > 0 or not self.again:
+                pays = prices.quick(*size[:2]) if quickly > 0 else prices.whole(size)
+                # At half of it already the first time, so that no second run is the first of a program
+                # (`cold.ONE_RUN`).
+                if single.spent + lost > pays * (1 if single.spent or self.once else 1 / 2):
+                    return None
+                single.spent += lost
         try:
             return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
         except NotHere:
@@ -218,9 +239,9 @@ class ByCall:
         return program.run(arrays, numbers)
 
 
-def work_of(bound: Bound) -> float:
-    """The microseconds that NumPy takes for a call."""
-    return bound.steps() * LINE + bound.work() * 1e-6
+def work_of(bound: Bound) -> Work:
+    """What NumPy does for a call."""
+    return Work(bound.steps() * LINE, bound.work() * 1e-6, bound.library() * 1e-6)
 
 
 def loosened(

@@ -57,6 +57,10 @@ class Direct(NamedTuple):
         """Roughly the picoseconds that NumPy works on its numbers."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize * _BYTE
 
+    def library(self) -> int:
+        """The same of products of matrices, of which there are none."""
+        return 0
+
     def steps(self) -> int:
         """How many calls of NumPy it takes."""
         return 2

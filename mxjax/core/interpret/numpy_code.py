@@ -25,7 +25,7 @@ from .numpy_shared import exactly, product_and_sum
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096
 #: Picoseconds that NumPy takes for an operation on a number, and for a product with its sum in matrices, convolutions.
-_NUMBER, _PRODUCT, _CONVOLVED = 300, 80, 200
+_NUMBER, _PRODUCT, _CONVOLVED = 300, 80, 40
 #: Rounds that a loop is taken for whose length only its numbers decide.
 _ROUNDS = 100
 
@@ -102,6 +102,7 @@ class Code:
         self.tracing = tracing  # entered to trace what a primitive of ours is made of
         self.layout = dims.Layout(symbols)
         self.costs: list[tuple[int, Sequence[Any]]] = []
+        self.products: list[tuple[int, Sequence[Any]]] = []
         self.calls: list[tuple[int, Sequence[Any]]] = []
         self.draws = False  # random bits are among the primitives
         with np.errstate(all="ignore"):
@@ -110,6 +111,8 @@ class Code:
             )
         #: Roughly the picoseconds of its work on numbers, and the calls of NumPy, by the layout's values.
         self.work = self.layout.total(self.costs)
+        #: The same of products of matrices and convolutions, where NumPy asks a library, as a program would.
+        self.library = self.layout.total(self.products)
         self.steps = self.layout.total(self.calls)
 
     def function(
@@ -398,7 +401,8 @@ class _Body:
             shape, factor = eqn.invars[0].aval.shape, factor * 16
         elif name in ROUNDED or name.startswith(("erf", "random_bits", "threefry")):
             factor *= 8
-        self.code.costs.append((factor * each, (*shape, *lengths)))
+        of = self.code.costs if each is _NUMBER else self.code.products
+        of.append((factor * each, (*shape, *lengths)))
 
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:

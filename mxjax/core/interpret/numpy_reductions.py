@@ -264,8 +264,12 @@ def _dot_general(eqn: Any) -> Op:
     return Op(dot)
 
 
+#: Columns that a product of patches has at least: with fewer, those of several images are taken together.
+_COLUMNS = 256
+
+
 def _convolution(eqn: Any) -> Op:
-    """Each group's patches as the rows of one matrix."""
+    """Each group's patches as a matrix, which the filters multiply."""
     p = eqn.params
     of_x, of_w, of_out = (tuple(map(int, order)) for order in p["dimension_numbers"])
     dtype = dtype_out(eqn)
@@ -283,33 +287,57 @@ def _convolution(eqn: Any) -> Op:
         config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
         if any(map(any, config)):
             x = padded(x, wide.type(0), plain + config)
-        rank, kernel = x.ndim - 2, w.shape[2:]
+        kernel = w.shape[2:]
         fits = _fits(x.shape[2:], kernel, steps, dilation)
         moves = x.strides[2:]
         view = np.lib.stride_tricks.as_strided(
             x,
-            (*x.shape[:2], *fits, *kernel),
-            (*x.strides[:2], *map(operator.mul, moves, steps), *map(operator.mul, moves, dilation)),
+            (*x.shape[:2], *kernel, *fits),
+            (*x.strides[:2], *map(operator.mul, moves, dilation), *map(operator.mul, moves, steps)),
             writeable=False,
         )
-        rows = view.transpose(0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
         groups = by_channel * by_image
-        made = []
-        for k, filters in enumerate(np.split(w, groups)):
-            images, channels = x.shape[0] // by_image, x.shape[1] // by_channel
-            own = rows[k * images : (k + 1) * images] if by_image > 1 else rows
+        images, channels, filters = (
+            x.shape[0] // by_image,
+            x.shape[1] // by_channel,
+            w.shape[0] // groups,
+        )
+        # What is copied lies in rows of the output, or of the filter, where that is larger (for a weight's gradient).
+        product = _by_image if not kernel or fits[-1] >= kernel[-1] else _at_once
+        out = np.empty((images, len(w), *fits), wide)
+        for k in range(groups):
+            at = k if by_image > 1 else 0
+            own = view[at * images : (at + 1) * images]
             if by_channel > 1:
-                at = (slice(None),) * (1 + rank)
-                own = own[(*at, slice(k * channels, (k + 1) * channels))]
-            size = math.prod(own.shape[1 + rank :])
-            out = (
-                own.reshape(images * math.prod(fits), size) @ filters.reshape(len(filters), size).T
-            )
-            made.append(out.reshape(images, *fits, len(filters)))
-        whole = made[0] if groups == 1 else np.concatenate(made, -1)
-        return np.moveaxis(whole, -1, 1).transpose(back).astype(dtype, copy=False)
+                own = own[:, k * channels : (k + 1) * channels]
+            there = slice(k * filters, (k + 1) * filters)
+            product(own, w[there].reshape(filters, -1), out[:, there])
+        return out.transpose(back).astype(dtype, copy=False)
 
     return Op(convolve, (tuple(map(tuple, p["padding"])), tuple(p["lhs_dilation"])))
+
+
+def _by_image(view: Any, w: Any, out: Any) -> None:
+    """Each image's patches as columns, so that its result lies as it should; `view` is (N, C, *kernel, *output)."""
+    rank, columns = out.ndim - 2, math.prod(out.shape[2:])
+    many = max(1, _COLUMNS // max(columns, 1))
+    order = (*range(1, 2 + rank), 0, *range(2 + rank, 2 + 2 * rank))
+    for n in range(0, len(view), many):
+        some = view[n : n + many]
+        patches = np.ascontiguousarray(some.transpose(order)).reshape(
+            w.shape[1], len(some) * columns
+        )
+        made = (w @ patches).reshape(len(w), len(some), *out.shape[2:])
+        out[n : n + many] = made.swapaxes(0, 1)
+
+
+def _at_once(view: Any, w: Any, out: Any) -> None:
+    """All patches as the rows of one matrix."""
+    rank = out.ndim - 2
+    order = (0, *range(2 + rank, 2 + 2 * rank), *range(1, 2 + rank))
+    patches = view.transpose(order).reshape(len(view) * math.prod(out.shape[2:]), w.shape[1])
+    made = (patches @ w.T).reshape(len(view), *out.shape[2:], len(w))
+    out[...] = np.moveaxis(made, -1, 1)
 
 
 REDUCTIONS: dict[str, Rule] = {

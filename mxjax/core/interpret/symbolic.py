@@ -168,9 +168,14 @@ class Bound:
         return self._trace.size
 
     def work(self) -> int:
-        """Roughly the picoseconds that NumPy works on its numbers; raises :class:`NotHere`."""
+        """Roughly the picoseconds that NumPy works on its numbers, libraries aside; raises :class:`NotHere`."""
         code = self._trace.code()
         return code.work(code.layout.values(self.sizes))
+
+    def library(self) -> int:
+        """Roughly the picoseconds of its products and convolutions; raises :class:`NotHere`."""
+        code = self._trace.code()
+        return code.library(code.layout.values(self.sizes))
 
     def steps(self) -> int:
         """How many calls of NumPy it takes, with 100 rounds for loops whose numbers decide; raises :class:`NotHere`."""

@@ -137,11 +137,13 @@ def nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program
 def build(
     step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
 ) -> Program:
-    """Compile the segment that ends with this step."""
+    """Compile the segment that ends with this step, for which runs without a program may have paid."""
     path = step.path()
     name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
     avals = [a for s in path for a in s.new_ins]
-    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
+    live = tuple(live)
+    paid = cold.paid_by(step, live)
+    return Program(name, path, avals, step.fmt, live, dying, device, reason, paid)
 
 
 @shielded

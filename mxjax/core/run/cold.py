@@ -26,7 +26,6 @@ from ..hooks import memory_managers, operator_wrappers, trace_watchers
 from ..interpret.by_call import (
     CALL,
     RUN,
-    UNKNOWN,
     Build,
     ByCall,
     bound_of,
@@ -50,11 +49,10 @@ AGAIN, PART = 4, 1 / 2
 # what is not overwritten takes less than so many bytes, much later.
 SELDOM, LATER, SMALL = 3, 1000, 1 << 20
 COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compiled at once
-# Graphs that take more numbers than this are not tried by call: they come back.
+# Graphs that take more numbers than this are not tried by call on accelerators: they come back.
 ONCE = 1 << 18
 # What an accelerator has, NumPy fetches: of segments with more numbers than this a program is made.
 FETCHED = 1 << 22
-MADE = 1e-3  # microseconds for each number that a graph's calls give, before they are looked at
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -68,14 +66,16 @@ _tallies: list[Tally] = []
 
 
 class Cold:
-    """A segment, and what running it by call has cost so far."""
+    """A segment, and what its runs by call have taken longer so far than those of a quick program (``spent``) and
+    those of an optimised one (``lost``) would have."""
 
-    __slots__ = ("by_call", "pays", "runs", "spent")
+    __slots__ = ("by_call", "lost", "pays", "pays_whole", "runs", "spent")
 
     def __init__(self, by_call: ByCall, prices: price.Prices):
         self.by_call = by_call
         self.pays = prices.quick(by_call.equations, by_call.long)
-        self.spent = 0.0
+        self.pays_whole = prices.whole(price.Size(by_call.equations, by_call.long, 0.0))
+        self.spent = self.lost = 0.0
         self.runs = 0
 
 
@@ -140,30 +140,40 @@ def by_call(
         return known.by_call
     if known.spent < 0 or step.ends:  # NumPy would wait for a large program
         return None
-    saves = known.by_call.price - RUN
-    spent = known.spent + saves
-    coming = saves * (local.st.coming or 0)  # what runs that come in all certainty cost
+    saves_quickly = max(0.0, known.by_call.saves_quickly - RUN)
+    saves = max(0.0, known.by_call.saves - RUN)
+    spent, lost = known.spent + saves_quickly, known.lost + saves
+    paid = max(spent / (known.pays or 1e-9), lost / (known.pays_whole or 1e-9))
+    coming = local.st.coming or 0  # runs that come in all certainty
+    pays = coming * saves_quickly > known.pays or coming * saves > known.pays_whole
     this = weakref.ref(step)
     if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
         if known.runs * CALL > known.pays:
             return None
     elif (
-        spent > known.pays * (1 if known.runs else ONE_RUN)
-        or (spent > known.pays * PART and _recent.count(this) >= AGAIN)
-        or (known.runs and coming > known.pays)
+        paid > (1 if known.runs else ONE_RUN)
+        or (paid > PART and _recent.count(this) >= AGAIN)
+        or (known.runs and pays)
     ):
-        if not _is_held(step):
+        trials = _held_in(step)
+        if not trials:
+            quickly = spent * known.pays_whole >= lost * known.pays
+            more, costs = (spent, known.pays) if quickly else (lost, known.pays_whole)
             decisions.append(
                 f"segment{step.depth} that ends with {step.label}: a program, for {known.runs + 1} runs call by call "
-                f"would have cost about {spent / 1e3:.1f} ms{f', those to come {coming / 1e3:.1f}' if coming else ''}; "
-                f"a quick program costs about {known.pays / 1e3:.1f} ms"
+                f"would have cost about {more / 1e3:.1f} ms more than its"
+                f"{f', and {coming} are to come' if coming else ''}; "
+                f"{'a quick program' if quickly else 'it'} costs about {costs / 1e3:.1f} ms"
             )
             return None
+        for trial in trials:
+            trial.end(lost)
     _recent.append(this)
     used[0] = True
-    known.spent = spent
+    known.spent, known.lost = spent, lost
     known.runs += 1
-    known.by_call.once = coming > known.pays
+    known.by_call.again = known.runs > 1
+    known.by_call.once = pays
     return known.by_call
 
 
@@ -198,34 +208,44 @@ def way_of(run: Callable[[], Any], times: int) -> str:
 
 
 class Trial:
-    """What a graph's runs operator by operator have cost, and what each costs; ``equations`` are a compiler's work.
+    """What a graph's runs operator by operator have cost more than those of programs, and what each costs.
 
-    A derivative is taken for twice the work, and twice the equations.
+    A derivative is taken for twice the work, and three times the equations.
     """
 
-    __slots__ = ("_prices", "costs", "equations", "long", "over", "spent", "stays")
+    __slots__ = ("_lost", "_pays", "_saves", "costs", "over", "stays")
 
-    def __init__(self, costs: float, equations: int, long: int, prices: price.Prices):
-        self._prices = prices
+    def __init__(
+        self, costs: float, saves: tuple[float, float], size: price.Size, prices: price.Prices
+    ):
         self.costs = costs
-        self.equations = equations
-        self.long = long
-        self.spent = 0.0
+        self._saves = saves  # of a quick program and of an optimised one
+        self._pays = prices.quick(*size[:2]), prices.whole(size)
+        self._lost = [0.0, 0.0]
         self.over = False  # it is a program from now on
         self.stays = False  # it goes by call for ever: its operators are part of another program
 
     def again(self, training: bool) -> bool:
         """Count a run; whether it goes by call."""
         if not self.over:
-            times = 3 if training else 1
-            costs, pays = (
-                times * self.costs,
-                self._prices.quick(times * self.equations, times * self.long),
-            )
-            coming = costs * (local.st.coming or 0)
-            self.over = bool(self.spent and coming > pays) or self.spent + costs > pays
-            self.spent += costs
+            times, more = (3, 4) if training else (1, 1)
+            coming = local.st.coming or 0
+            for k, (saves, pays) in enumerate(zip(self._saves, self._pays, strict=True)):
+                costs = times * max(0.0, saves)
+                ahead = bool(self._lost[k]) and coming * costs > more * pays
+                self._lost[k] += costs
+                self.over = self.over or ahead or self._lost[k] > more * pays
         return not self.over
+
+    def end(self, lost: float) -> None:
+        """It is a program from now on: its segments have lost what one costs."""
+        self.over = True
+        self._lost[1] = max(self._lost[1], lost)
+
+    @property
+    def lost(self) -> float:
+        """What its runs took longer than an optimised program's."""
+        return self._lost[1]
 
     def goes_on(self) -> bool:
         """Whether it will be a program, and is none yet."""
@@ -257,24 +277,24 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
 
 
 def _trial(graph: Graph, device: Any) -> Trial | bool:
-    """False: NumPy does not compute it, or it is large: it will come back, and its traces cost, too."""
-    if sum(a.size for a in graph.avals) > ONCE:
+    """False: NumPy does not compute it, or would have to fetch much."""
+    if platform_of(device) != "cpu" and sum(a.size for a in graph.avals) > ONCE:
         return False
     prices = price.on(platform_of(device))
-    made = sum(a.size for s in graph.steps for a in s.avals)
-    if made * MADE > prices.quick(UNKNOWN * len(graph.steps), 0) * PART:
-        return False
-    costs = 0.0
+    costs = quickly = saves = 0.0
     equations = long = 0
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
     for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
         bound = bound_of(s, call, operands, device)
         if bound is None:
             return False
-        costs += CALL + work_of(bound)
+        work = work_of(bound)
+        costs += CALL + work.takes
+        quickly += CALL + prices.saved_quickly(work)
+        saves += CALL + prices.saved(work)
         equations += bound.size.equations
         long += bound.size.long
-    return Trial(costs, equations, long, prices)
+    return Trial(costs, (quickly, saves), price.Size(equations, long, 0.0), prices)
 
 
 def hold(step: Step, graph: Graph) -> None:
@@ -283,8 +303,10 @@ def hold(step: Step, graph: Graph) -> None:
         _held[step] = graph.trial
 
 
-def _is_held(step: Step) -> bool:
-    return bool(_held) and any(s in _held and not _held[s].stays for s in step.path())
+def _held_in(step: Step) -> list[Trial]:
+    """The graphs on trial that a segment holds operator by operator."""
+    found = [_held.get(s) for s in step.path()] if _held else []
+    return [trial for trial in found if trial is not None and not trial.stays]
 
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:
@@ -304,7 +326,15 @@ def is_new_variant(step: Step, key: Any, device: Any) -> bool:
 def has_earned(step: Step, live: tuple[int, ...]) -> bool:
     """Whether runs by call have paid for a program."""
     known = None if step.cold is None else step.cold.get(live)
-    return known is not None and known.spent > 0
+    return known is not None and known.lost > 0
+
+
+def paid_by(step: Step, live: tuple[int, ...]) -> float:
+    """What runs by call took longer than an optimised program's: of the segment, or operator, and of graphs in it."""
+    known = None if step.cold is None else step.cold.get(live)
+    trials = [s.call.graph.trial for s in step.path() if s.call.graph is not None]  # type: ignore[union-attr]
+    lost = step.spent + (0.0 if known is None else known.lost)
+    return lost + sum(t.lost for t in trials if type(t) is Trial)
 
 
 def forget() -> None:

@@ -92,7 +92,8 @@ class Later:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size, lost: float
+        self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size, lost: float,
+        credit: float,
     ):  # fmt: skip
         self._name = name
         self._device = device
@@ -102,7 +103,7 @@ class Later:
         self._size = size
         self._price = price.on(platform_of(device)).whole(size)
         self._lost = lost
-        self._spent = 0.0
+        self._spent = credit
         self._asks = True  # whether there is a core to compile on is still to be asked
         self._beside: _Beside | None = None
         self.runs = 0
@@ -125,7 +126,7 @@ class Later:
         coming = local.st.coming
         if coming is not None:
             return coming * self._lost > self._price
-        if self._asks and self._spent > BESIDE * self._price:
+        if self._asks and self._spent >= BESIDE * self._price:
             self._asks = False  # once: the system takes as long to say it as a small call
             if cores() > 1:
                 self._beside = _Beside(self._compile)
@@ -236,8 +237,13 @@ def tell_compiled(
 Form = Literal["quick", "light", "whole"]
 
 
-def begin(size: Size, device: Any) -> Form:
-    """How a program is compiled first: in a loop whose length is known as it takes least in all."""
+def begin(size: Size, device: Any, paid: float = 0.0) -> Form:
+    """How a program is compiled first: in a loop whose length is known as it takes least in all.
+
+    Args:
+      paid: what was lost without it, in microseconds. Where that is its price, it is optimised now, or, if that takes a
+        while and there is a core for it, beside a quick one.
+    """
     if not isinstance(device, jax.Device) or _cold() == "compile" or _deterministic():
         return "whole"
     prices = price.on(platform_of(device))
@@ -249,7 +255,7 @@ def begin(size: Size, device: Any) -> Form:
     if whole - quick < max(LITTLE, SURE * lost if coming is None else 0.0):
         return "whole"
     if coming is None:
-        return "quick"
+        return "whole" if paid >= whole and (whole < SILENT or cores() == 1) else "quick"
     costs: dict[Form, float] = {"quick": quick + coming * lost, "whole": whole}
     if prices.light_options is not None:
         costs["light"] = prices.light(size) + coming * lost * price.LIGHT_LOSES
@@ -264,15 +270,18 @@ def better(
     options: dict[str, Any],
     closed: Any,
     size: Size,
+    paid: float = 0.0,
 ) -> Later | None:
-    """The optimised form of a program that was compiled so, where that may pay at all."""
+    """The optimised form of a program that was compiled so, where that may pay at all (``paid``: see `begin`)."""
     if form == "whole":
         return None
     prices = price.on(platform_of(device))
     lost = prices.lost(size) * (price.LIGHT_LOSES if form == "light" else 1)
     if lost * FOREVER < prices.whole(size):
         return None
-    return Later(name, device, lowered, options, closed, size, lost)
+    whole = prices.whole(size)
+    credit = BESIDE * whole if paid >= whole else 0.0
+    return Later(name, device, lowered, options, closed, size, lost, credit)
 
 
 __all__ = ["Form", "Later", "begin", "better", "repeating", "tell_compiled"]

@@ -344,7 +344,7 @@ def test_results_have_memory_of_their_own():
 def test_work_grows_with_sizes():
     call = made(lambda x: x @ x.T)
     small, large = bound(call, ones(4, 8)), bound(call, ones(40, 80))
-    assert large.work() >= 500 * small.work() > 0
+    assert large.library() >= 500 * small.library() > 0
     assert small.steps() == large.steps() == 2
 
 
