@@ -29,7 +29,7 @@ from benchmarks.memory_sublinear import row as table_row
 from mxjax.memonger import InfeasibleBudget
 from mxjax.memonger.trials.fit import search, to_bytes
 from mxjax.memonger.trials.rehearse import counting
-from mxjax.memonger.trials.session import MEMORY, Session
+from mxjax.memonger.trials.session import Session
 from tests.memonger import networks
 
 SHARES = (0.6, 0.4, 0.25, 0.15)
@@ -61,7 +61,7 @@ def rows(
         try:
             found = search(session, budget, "temp", 5)
         except InfeasibleBudget as error:
-            whole = session.measure(session.plain, MEMORY).bytes("temp")  # it was compiled before
+            whole = session.measure(session.plain).bytes("temp")  # it was compiled before
             found_row.update(
                 feasible=False, bytes=error.least_bytes, budget=to_bytes(budget, whole)
             )

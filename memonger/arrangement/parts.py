@@ -110,7 +110,7 @@ class Lowered:
     Args:
       wanted: the operands that a derivative is asked for, inputs and results; without them no gradients
         are tied together, and none is computed in vain.
-      trial: of a function that is compiled to be measured.
+      alike: of a function that is compiled to be measured.
     """
 
     def __init__(
@@ -118,16 +118,16 @@ class Lowered:
         graph: Graph,
         parts: Sequence[Part],
         wanted: frozenset[int] = frozenset(),
-        trial: OfTrial | None = None,
+        alike: Alike | None = None,
     ):
         self._graph = graph
         self._parts = parts
-        self._trial = trial
+        self._alike = alike
         last = last_uses(graph.steps, graph.outputs)
         self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
-        if trial:
+        if alike:
             self._runs = [
-                trial.alike(run, part, wanted) for run, part in zip(self._runs, parts, strict=True)
+                alike(run, part, wanted) for run, part in zip(self._runs, parts, strict=True)
             ]
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ class Lowered:
         n = len(graph.avals)
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
-        _run_all(self._runs, env, self._trial.scope if self._trial else None)
+        _run_all(self._runs, env)
         return tuple(_turned(env[k]) for k in graph.outputs)
 
     def wanting(self, wants: Sequence[bool]) -> Lowered:
@@ -144,7 +144,7 @@ class Lowered:
         for s in self._graph.steps:
             if not wanted.isdisjoint(s.args):
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
-        return Lowered(self._graph, self._parts, frozenset(wanted), self._trial)
+        return Lowered(self._graph, self._parts, frozenset(wanted), self._alike)
 
 
 def _turned(x: Any) -> Any:
@@ -152,18 +152,14 @@ def _turned(x: Any) -> Any:
     return materialize(images.array(x)) if isinstance(x, images.Image) else x
 
 
-class OfTrial:
-    """What tells the parts of functions that are compiled to be measured.
+class Alike:
+    """Parts that are alike are traced and differentiated once, in all functions that are compiled to be measured; so
+    the names of blocks within are those of the first."""
 
-    The operations of the n-th part are found under ``scope.format(n)``. Parts that are alike, in all functions, are
-    traced and differentiated once; so the names of blocks within are those of the first.
-    """
-
-    def __init__(self, scope: str):
-        self.scope = scope
+    def __init__(self) -> None:
         self._known: dict[Any, Callable[..., Any]] = {}
 
-    def alike(self, run: _Run, part: Part, wanted: Set[int]) -> _Run:
+    def __call__(self, run: _Run, part: Part, wanted: Set[int]) -> _Run:
         """A part's run, whose function is that of the first that was alike."""
         first = run.steps.steps[0]
         key = (
@@ -387,16 +383,13 @@ def _nested(whole: Unit, inner: Sequence[_Run], barriers: bool) -> Callable[...,
     return run
 
 
-def _run_all(
-    runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None, barriers: bool = True
-) -> None:
-    for n, (steps, fn, tied) in enumerate(runs):
-        with jax.named_scope(scope.format(n)) if scope else nullcontext():
-            given = [env[i] for i in steps.takes]
-            if len(tied) > 1:
-                for k, x in zip(tied, together(*[given[k] for k in tied]), strict=True):
-                    given[k] = x
-            out = fn(*given)
-            if barriers:
-                out = lax.optimization_barrier(out)
+def _run_all(runs: Sequence[_Run], env: dict[int, Any], barriers: bool = True) -> None:
+    for steps, fn, tied in runs:
+        given = [env[i] for i in steps.takes]
+        if len(tied) > 1:
+            for k, x in zip(tied, together(*[given[k] for k in tied]), strict=True):
+                given[k] = x
+        out = fn(*given)
+        if barriers:
+            out = lax.optimization_barrier(out)
         env.update(zip(steps.gives, out, strict=True))

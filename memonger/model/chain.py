@@ -6,12 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mxjax.core import SCALAR, SCALARS, compiler
-
-from ..arrangement.parts import function, likeness, unit
+from ..arrangement.parts import likeness, unit
 from .gradient_buffers import LiveRange
 from .lives import FINE
-from .price import kept
 from .priced import Priced
 from .treatment import Treatment, treatment
 
@@ -125,41 +122,3 @@ class Chain(Priced):
         take longest, are left at zero.
         """
         return treatment(self, start, stop, keep, work)
-
-    def whole(self, u: Unit) -> int:
-        """Bytes that JAX's derivative of a unit holds when all is kept, its operands aside."""
-        steps = unit(self.steps, u.start, u.stop, self.last)
-        scalars = self.graph.fmt
-        structs = [
-            SCALARS[scalars[i - SCALAR]] if i >= SCALAR else self.avals[i].struct
-            for i in steps.takes
-        ]
-        wants = [i in self.wanted for i in steps.takes]
-        if not any(wants):
-            return 0
-        with compiler.for_platform(self.platform):
-            found = kept(function(steps), structs, wants)
-        return found.inner + self.bytes(steps.gives[k] for k in found.outs)
-
-    def excess(self) -> list[float]:
-        """For each kind of unit by how much :meth:`whole` is more than what must be held.
-
-        Of that the share counts which, as of what must be held and of what costly calls keep inside, is not in
-        a gradient's buffer; the mean of a kind's units.
-        """
-        whole: dict[int, int] = {}
-        found: dict[int, list[float]] = {}
-        for u in self.units:
-            needed = self.treat(u.start, u.stop, None).kept
-            if u.kind not in whole:
-                whole[u.kind] = max(0, self.whole(u) - self.bytes(needed))
-            own: list[tuple[int, Any]] = [(self.size[k], k) for k in needed]
-            own += [
-                (p.inner, ("inner", at))
-                for at, p in enumerate(self.prices[u.start : u.stop], u.start)
-                if p.costly
-            ]
-            every = sum(nbytes for nbytes, _ in own)
-            outside = sum(nbytes for nbytes, key in own if key not in self._reusing)
-            found.setdefault(u.kind, []).append(whole[u.kind] * (outside / every if every else 1.0))
-        return [sum(found[k]) / len(found[k]) for k in range(len(found))]

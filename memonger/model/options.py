@@ -91,18 +91,6 @@ class Options:
             found.append(here)
         return found
 
-    def lingering(self, position: int) -> int:
-        """Bytes that wait at a position of the step that keeps all though the model has a later unit hold them: what
-        a derivative yet to come reads of its own result (relu's sign)."""
-        chain = self.chain
-        return chain.waiting(
-            k
-            for k, owner in self._owner.items()
-            if 0 <= k
-            and chain.maker.get(k, position) < position <= self._span(owner, owner + 1)[0]
-            and k - chain.steps[chain.maker[k]].first in chain.prices[chain.maker[k]].own
-        )
-
     # ---- stretches of which results are kept ---------------------------------------------------------
 
     def _families(self, count: int) -> Iterator[list[Way]]:

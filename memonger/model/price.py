@@ -53,11 +53,6 @@ class Price(NamedTuple):
     space: tuple[int, int, int] = (0, 0, 0)
     passed: frozenset[tuple[int, int]] = frozenset()
 
-    @property
-    def own(self) -> frozenset[int]:
-        """The results that its derivative reads where all are kept."""
-        return self.outs | self.with_results[1]
-
 
 class Kept(NamedTuple):
     """What a function's pullback holds: operands, results, and bytes of anything else but constants.

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from mxjax import errors
 
-from ..arrangement.parts import ALL, Part
 from ..model.knapsack import bound, least, peak, solve
-from ..model.options import Option, index
-from .session import MEMORY, Session, Trial
+from ..model.options import Option
+from .session import Session, Trial
 
 SLACK = 0.04  # of the budget may be left over
 GAP = 0.05  # above the relaxed optimum is good enough
 AIM = 0.004  # of the budget is left free on purpose: the model is not exact to the byte
-STEP = 0.05  # of the budget at most is the target moved after a trial that taught nothing new
-MORE = 3  # compilations beyond the limit before a budget is said to be infeasible,
-NEAR = 1.25  # where no more than so many times the budget was needed; else one
-TURNS = 40  # solutions looked at; most are known after a while
-DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
-TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
+MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
 
 
 class InfeasibleBudget(errors.MXNetMemoryError):
@@ -53,233 +47,92 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
       InfeasibleBudget: even the leanest arrangement needs more.
     """
     count = len(session.trials)
-    baseline = session.measure(session.plain, MEMORY)
+    baseline = session.measure(session.plain)
     wanted = to_bytes(budget, baseline.bytes(of))
-    if baseline.bytes(of) <= wanted:
-        return Found(baseline, baseline, wanted, 0.0, len(session.trials) - count)
-
-    fit = Fit(session, of, wanted)
-    for more, schedule in enumerate(
-        session.schedules
-    ):  # the leanest may need less in another order of work
-        _approach(fit, schedule, count + compilations + more)
-        if fit.within():
+    best, optimum = (baseline, 0.0) if baseline.bytes(of) <= wanted else (None, 0.0)
+    while best is None or best is not baseline:
+        # Trials within other budgets of this session count as well.
+        within = [t for t in session.trials.values() if t.bytes(of) <= wanted]
+        best = min(within, key=lambda t: t.cost, default=None)
+        optimum = relaxed(session, best, of, wanted) if best else 0.0
+        if best and best.bytes(of) >= (1 - SLACK) * wanted and best.cost <= (1 + GAP) * optimum:
             break
-    best = min(fit.within(), key=lambda t: t.cost, default=None)
+        done = len(session.trials) - count >= compilations + (0 if best else MORE)
+        chosen = None if done else _next(session, of, wanted)
+        if chosen is None:
+            break
+        session.measure(chosen)
     if best is None:
-        lowest = fit.lowest()
-        raise InfeasibleBudget(
-            f"no arrangement needs {human(wanted)} or less of {of} bytes: the leanest that was compiled needs "
-            f"{human(lowest.bytes(of))}, everything kept {human(baseline.bytes(of))}. "
-            f"{_what_holds(fit, lowest, baseline.bytes(of) - baseline.bytes('temp'))}. Give a larger budget, or a "
-            "smaller batch",
-            lowest.bytes(of),
-        )
-    return Found(best, baseline, wanted, relaxed(fit, best), len(session.trials) - count)
+        raise _infeasible(session, of, wanted, baseline)
+    return Found(best, baseline, wanted, optimum, len(session.trials) - count)
 
 
-def _approach(fit: Fit, schedule: str, most: int) -> None:
-    """Compile what the model takes to be best within the budget, learn from it, and try again, up to so many trials.
+def relaxed(session: Session, trial: Trial, of: str, wanted: int) -> float:
+    """The least cost that the whole budget could have, were the options divisible.
 
-    Where nothing was within the budget yet a few more may follow: the leanest ones.
+    What XLA needs beside the model's bytes is taken off the budget (slack included), as it was for the trial itself.
     """
-    session, of, wanted = fit.session, fit.of, fit.wanted
-    target = 1 - AIM  # the share of the budget that is aimed at
-    seen: list[Trial] = []
-    for _ in range(TURNS):
-        more = 0 if fit.within() else MORE if fit.lowest().bytes(of) <= NEAR * wanted else 1
-        if len(session.trials) >= most + more:
-            return
-        fit.update(schedule)
-        limit, floor = target * wanted - fit.beside, least(fit.options)
-        chosen = fit.cheapest(max(limit, floor))
-        trial = session.known(chosen, schedule)
-        if trial in seen:
-            assert trial is not None
-            over = trial.bytes(of) > wanted
-            if over and limit <= floor:
-                chosen = fit.leanest()
-                if session.known(chosen, schedule) is not None:
-                    return
-                trial = None
-            elif not over and target >= 1 + SLACK:
-                return
-            else:  # nothing else was learnt: tighter, or looser
-                target += AIM if not over else -min(STEP, trial.bytes(of) / wanted - 1 + AIM)
-                continue
-        trial = trial or session.measure(chosen, schedule)
-        seen.append(trial)
-        fit.update(schedule)
-        if trial.bytes(of) > wanted:
-            target -= max(AIM, min(STEP, trial.bytes(of) / wanted - 1)) if len(seen) > 1 else AIM
-        elif _good(fit, trial):  # judged by what this trial taught, as the report is
-            return
+    return bound(session.options, wanted - trial.bytes(of) + peak(trial.chosen)) or 0.0
 
 
-def _what_holds(fit: Fit, trial: Trial, constant: int) -> str:
-    """Where a trial needs most, and the arrays that are to blame."""
-    session = fit.session
+def _next(session: Session, of: str, wanted: int) -> list[Option] | None:
+    """What to compile next; ``None`` where nothing else is expected of it than of what was compiled."""
+    floor = least(session.options)
+    for limit in _limits(session, of, wanted):
+        chosen = solve(session.options, max(limit, floor))
+        assert chosen is not None
+        if session.known(chosen) is None:
+            return chosen
+    return None
+
+
+def _limits(session: Session, of: str, wanted: int) -> Iterator[float]:
+    """Bytes of the model that XLA is expected to make the budget of: by the nearest trials on both sides of it, or by
+    the one there is. The step that keeps all teaches nothing: in it alone nothing is computed again."""
+    target = (1 - AIM) * wanted
+    tried = sorted((peak(t.chosen), t.bytes(of)) for t in session.trials.values() if t.cost)
+    low = max((t for t in tried if t[1] <= wanted), default=None)
+    high = min((t for t in tried if t[1] > wanted), default=None)
+    if low and high and low[0] < high[0]:
+        (near, less), (far, more) = low, high
+        share = (target - less) / (more - less)
+        yield near + (far - near) * min(max(share, 0.05), 0.95)
+        yield (near + far) / 2
+    elif tried:
+        model, bytes_ = min(tried, key=lambda t: abs(t[1] - wanted))
+        yield target - bytes_ + model
+    else:
+        yield target
+
+
+def _infeasible(session: Session, of: str, wanted: int, baseline: Trial) -> InfeasibleBudget:
+    """The error that says where the leanest trial needs most, and which arrays are to blame."""
     chain = session.chain
-    fattest, most, before = fit.fattest(trial)
+    lowest = min(session.trials.values(), key=lambda t: t.bytes(of))
+    before = [0, *accumulate(o.held for o in lowest.chosen)]
+    at = max(range(len(lowest.chosen)), key=lambda k: before[k] + lowest.chosen[k].work)
+    fattest = lowest.chosen[at]
+    # The model tells the shares, XLA how much it is in all.
+    scale = lowest.bytes("temp") / max(1, before[at] + fattest.work)
     inside = [u for u in chain.units if fattest.start <= u.start < fattest.stop]
     block = max(inside, key=lambda u: chain.treat(u.start, u.stop, frozenset()).work)
     arrays = [(a, s.call.name) for s in chain.steps[block.start : block.stop] for a in s.avals]  # type: ignore[union-attr]
     largest, operator = max(arrays, key=lambda made: made[0].nbytes)
     count = sum(a.nbytes == largest.nbytes for a, _ in arrays)
     text = (
-        f"Most is needed while {block.name} is differentiated: about {human(most - before)} there and "
-        f"{human(before)} held for earlier blocks; its largest arrays, {count} of {human(largest.nbytes)}, are those "
-        f"of {operator} {largest.shape}"
+        f"no arrangement needs {human(wanted)} or less of {of} bytes: the leanest that was compiled needs "
+        f"{human(lowest.bytes(of))}, everything kept {human(baseline.bytes(of))}. Most is needed while {block.name} "
+        f"is differentiated: about {human(scale * fattest.work)} there and {human(scale * before[at])} held for "
+        f"earlier blocks; its largest arrays, {count} of {human(largest.nbytes)}, are those of {operator} "
+        f"{largest.shape}"
     )
+    constant = baseline.bytes(of) - baseline.bytes("temp")
     if constant:
         text += (
             f". {human(constant)} of the peak are parameters, gradients, the optimizer's states and the batch, which "
             "no plan changes"
         )
-    return text
-
-
-class Fit:
-    """What each option takes: as the model says, and what XLA needs beside it at each place of the chain.
-
-    XLA tells the most bytes that were in use while each part was at work, what earlier parts hold among them. By
-    how much that differs from the model is known of parts that were compiled, and expected of others at the same
-    place: the mean of what was seen there, that of trials near the budget counting most. What a unit that keeps all
-    holds is taken from the step in which all of them do. What is at work in that step teaches nothing: in it alone
-    nothing is computed again.
-    """
-
-    def __init__(self, session: Session, of: str, wanted: int):
-        self.session, self.of, self.wanted = session, of, wanted
-        units = session.chain.units
-        self.places = {u.start: i for i, u in enumerate(units)} | {units[-1].stop: len(units)}
-        self.kinds = {u.start: u.kind for u in units}
-        self.plain = self._plain()
-        self.whole = [[self._whole(o) for o in here] for here in session.options]
-        self.options = self.whole  # what is known beside is told by :meth:`update`
-        self.errors = np.zeros(len(units))
-        self.compiled: dict[tuple[int, Part], float] = {}
-        self.beside = 0
-
-    def within(self) -> list[Trial]:
-        """The trials within the budget, those for other budgets as well."""
-        return [t for t in self.session.trials.values() if t.bytes(self.of) <= self.wanted]
-
-    def lowest(self) -> Trial:
-        return min(self.session.trials.values(), key=lambda t: t.bytes(self.of))
-
-    def _plain(self) -> dict[int, int]:
-        """By where they start, what units hold in the step that keeps all."""
-        trial = self.session.known(self.session.plain, MEMORY)
-        if trial is None or not trial.stages:
-            return {}
-        before = np.cumsum([0, *(stage.held for stage in trial.stages)])
-        waits = [
-            b - self.session.lingering(o.start) for o, b in zip(trial.chosen, before, strict=False)
-        ]
-        held = np.diff([*waits, before[-1]])
-        return {o.start: int(h) for o, h in zip(trial.chosen, held, strict=True)}
-
-    def _whole(self, o: Option) -> Option:
-        """The option with what XLA is expected to hold for it."""
-        if o.part.keep != ALL or o.part.parts:
-            return o
-        more = int(self.session.excess[self.kinds[o.start]])
-        return o._replace(held=self.plain.get(o.start, o.held + more))
-
-    def update(self, schedule: str, exactly: Trial | None = None) -> None:
-        """Learn from the trials under this order of work. The total of the one nearest to the budget is explained; of
-        one that is judged each part exactly."""
-        seen = [t for t in self.session.trials.values() if t.schedule == schedule]
-        seen.sort(key=lambda t: (t is exactly, -abs(t.bytes(self.of) - self.wanted)))
-        trials = [t for t in seen if t.chosen != self.session.plain]
-        places = np.zeros((2, len(self.errors)))
-        parts: dict[tuple[int, Part], tuple[float, float]] = {}
-        for trial in trials:
-            weight, held = 1 / (DISTANT + abs(trial.bytes(self.of) / self.wanted - 1)) ** 2, 0
-            for o, stage in zip(map(self._whole, trial.chosen), trial.stages or ()):  # noqa: B905, there may be none
-                error = stage.most - held - o.work
-                held += o.held
-                places[:, self._covered(o)] += [[weight], [weight * error]]
-                old = (0.0, 0.0) if trial is exactly else parts.get((o.start, o.part), (0.0, 0.0))
-                parts[o.start, o.part] = old[0] + weight, old[1] + weight * error
-        self.errors = places[1] / np.maximum(places[0], 1e-9)
-        self.compiled = {key: total / weight for key, (weight, total) in parts.items()}
-        self.options = [[self._corrected(o) for o in here] for here in self.whole]
-        if seen:
-            self.beside = seen[-1].bytes(self.of) - self.peak(seen[-1])
-
-    def _covered(self, o: Option) -> slice:
-        return slice(self.places[o.start], self.places[o.stop])
-
-    def _corrected(self, o: Option) -> Option:
-        error = self.compiled.get((o.start, o.part))
-        if error is None:
-            error = float(self.errors[self._covered(o)].mean())
-            error *= TRUST if error < 0 else 1
-        return _off(o, error)
-
-    def peak(self, trial: Trial) -> int:
-        """The most bytes in use, of those that options tell."""
-        return peak([self._corrected(self._whole(o)) for o in trial.chosen])
-
-    def fattest(self, trial: Trial) -> tuple[Option, int, int]:
-        """The part at which a trial needs most, how many bytes then, and how many of them are held for earlier parts;
-        by the model where XLA does not tell."""
-        chosen, held = trial.chosen, 0
-        found = []
-        if trial.stages:
-            for o, stage in zip(chosen, trial.stages, strict=True):
-                found.append((o, stage.most, held))
-                held += stage.held
-        else:
-            for o in map(self._whole, chosen):
-                found.append((o, held + o.work, held))
-                held += o.held
-        return max(found, key=lambda part: part[1])
-
-    def cheapest(self, limit: float) -> list[Option]:
-        """What costs least within so many bytes, by all that is known."""
-        return self._solved(self.options, limit)
-
-    def leanest(self) -> list[Option]:
-        """What needs least by the model, and by XLA's bytes where a part was compiled at this very place: errors of
-        others may mislead."""
-        options = [
-            [_off(o, self.compiled.get((o.start, o.part), 0.0)) for o in here]
-            for here in self.whole
-        ]
-        return self._solved(options, least(options))
-
-    def _solved(self, options: list[list[Option]], limit: float) -> list[Option]:
-        """The session's options that solve the knapsack of the corrected ones."""
-        found = solve(options, limit)
-        assert found is not None
-        rows = [self.places[o.start] for o in found]
-        return [
-            self.session.options[i][index(options[i], o)] for i, o in zip(rows, found, strict=True)
-        ]
-
-
-def _off(o: Option, error: float) -> Option:
-    """The option, its work so many bytes more."""
-    return o._replace(work=max(0, o.work + round(error)))
-
-
-def relaxed(fit: Fit, trial: Trial) -> float:
-    """The least cost that the whole budget could have, were the options divisible.
-
-    Both in XLA's bytes as best known: the options are those that trials corrected, this one's exactly, and what it
-    needs beside them is taken off the whole budget (slack included), as it was for the trial itself.
-    """
-    fit.update(trial.schedule, exactly=trial)
-    return bound(fit.options, fit.wanted - fit.beside) or 0.0
-
-
-def _good(fit: Fit, trial: Trial) -> bool:
-    if fit.wanted - trial.bytes(fit.of) > SLACK * fit.wanted:
-        return False
-    return trial.cost <= (1 + GAP) * relaxed(fit, trial)
+    return InfeasibleBudget(f"{text}. Give a larger budget, or a smaller batch", lowest.bytes(of))
 
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}

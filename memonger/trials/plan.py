@@ -13,9 +13,9 @@ from mxjax import core, errors
 from mxjax.display.notebooks import Tabled
 from mxjax.files.atomic import read_whole, write_whole
 
-from ..arrangement.parts import ALL, MIRROR, Part
+from ..arrangement.parts import ALL, MIRROR, Arranged, Part
 from .fit import Found, human, search
-from .session import MEMORY, PLAIN, Scheduled, Session
+from .session import Session
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FORMAT = "mxjax memonger plan"
 VERSION = 1
 DEEPEST = 32  # nested parts
+ORDER = "memory"  # of work: XLA's of least memory, the engine's default on CPUs
 
 
 class Row(NamedTuple):
@@ -61,7 +62,7 @@ class Report:
         return 1 - self.bytes / self.budget
 
 
-class Plan(Tabled, Scheduled):
+class Plan(Tabled, Arranged):
     """An arrangement that a budget asked for (``core.hooks.RematPolicy``); made by :func:`plan`.
 
     ``net.hybridize(mirror=plan)`` uses it. It holds for graphs of the same operators, whatever the sizes
@@ -70,16 +71,16 @@ class Plan(Tabled, Scheduled):
     Args:
       parts: the transformations, the first one first.
       operators: the operators, with how often each comes.
-      schedule: the order in which it is computed.
       rows: the lines of its table.
       report: what is known of it.
     """
+
+    whole = True
 
     def __init__(
         self,
         parts: Sequence[Part],
         operators: Sequence[tuple[str, int]],
-        schedule: str,
         rows: Sequence[Row],
         report: Report,
     ):
@@ -88,7 +89,7 @@ class Plan(Tabled, Scheduled):
         self.rows = tuple(rows)
         self.report = report
         self._warned = False
-        super().__init__(self._arranged, (self.parts, self.operators), schedule)
+        super().__init__(self._arranged, (self.parts, self.operators))
 
     @property
     def bytes(self) -> int:
@@ -141,7 +142,6 @@ class Plan(Tabled, Scheduled):
         document = {
             "format": FORMAT,
             "version": VERSION,
-            "schedule": self.schedule,
             "operators": [list(o) for o in self.operators],
             "parts": [_packed(p) for p in self.parts],
             "rows": [list(r) for r in self.rows],
@@ -273,7 +273,7 @@ def planned(session: Session, found: Found, of: str, start: float) -> Plan:
         time.perf_counter() - start,
     )
     parts = [o.part for o in chosen]
-    return Plan(parts, operators_of(session.graph), found.trial.schedule, rows, report)
+    return Plan(parts, operators_of(session.graph), rows, report)
 
 
 def as_inputs(inputs: Any) -> tuple[Any, ...]:
@@ -341,9 +341,10 @@ def _unpacked(cls: type[Plan], document: Any) -> Plan:
         document.get("version") == VERSION,
         f"version {document.get('version')!r}, this reads {VERSION}",
     )
-    keys = {"format", "version", "schedule", "operators", "parts", "rows", "report"}
+    keys = {"format", "version", "operators", "parts", "rows", "report"}
+    order = document.pop("schedule", ORDER)  # which version 0.1.0 wrote
+    _need(order == ORDER, f"order of work {order!r}, which is offered no more: plan the step again")
     _need(set(document) == keys, f"it has {sorted(document)}, expected {sorted(keys)}")
-    _need(document["schedule"] in (MEMORY, PLAIN), f"schedule {document['schedule']!r}")
     operators = [
         (_text(name), _count(outs)) for name, outs in _rows(document["operators"], 2, "operators")
     ]
@@ -366,7 +367,7 @@ def _unpacked(cls: type[Plan], document: Any) -> Plan:
         n: _count(report[n]) if n in whole else _number(report[n]) for n in names if n != "of"
     }
     _need(0 < values["bytes"] <= values["budget"], "its bytes are over its budget")
-    return cls(parts, operators, document["schedule"], rows, Report(of=report["of"], **values))  # type: ignore[arg-type]
+    return cls(parts, operators, rows, Report(of=report["of"], **values))  # type: ignore[arg-type]
 
 
 def _parts(found: Any, start: int, end: int, results: int, depth: int) -> tuple[Part, ...]:

@@ -8,43 +8,24 @@ from typing import Any, NamedTuple
 
 from mxjax import core, errors
 
-from ..arrangement.parts import Arranged, Lowered, OfTrial, Part
+from ..arrangement.parts import Alike, Arranged, Lowered, Part
 from ..model.chain import Chain
 from ..model.options import Option, Options
-from .buffers import SCOPE, Stage, stages
-from .measure import Cost, cost
-from .rehearse import counting, programs, put_back
-
-# The order of work within a program, a choice on CPUs alone. XLA's memory-optimised order (the engine's default)
-# needs least nearly everywhere: it computes again just before the result is needed, the other all of a part first.
-MEMORY, PLAIN = "memory", "plain"
+from .measure import Cost
+from .rehearse import counting, put_back, rehearsed
 
 
-class Scheduled(Arranged):
-    """An arrangement with its order of work."""
+class _Tried(Arranged):
+    """An arrangement whose step is compiled to be measured and never runs."""
 
     whole = True
 
-    def __init__(self, arrange: Callable[..., Sequence[Part]], key: Any, schedule: str):
-        super().__init__(arrange, (key, schedule))
-        self.schedule = schedule
-
-    def compiler_options(self, platform: str) -> dict[str, Any]:
-        options = super().compiler_options(platform)
-        if platform == "cpu" and self.schedule == PLAIN:
-            options["xla_cpu_scheduler_type"] = "CPU_SCHEDULER_TYPE_DEFAULT"
-        return options
-
-
-class _Tried(Scheduled):
-    """An arrangement whose step is compiled to be measured and never runs."""
-
-    def __init__(self, parts: Sequence[Part], key: Any, schedule: str, trial: OfTrial):
-        super().__init__(lambda graph: parts, key, schedule)
-        self._trial = trial
+    def __init__(self, parts: Sequence[Part], known: Alike):
+        super().__init__(lambda graph: parts, ("tried", tuple(parts)))
+        self._known = known
 
     def lower(self, graph: Any) -> Callable[..., Any]:
-        return Lowered(graph, self.arrange(graph), trial=self._trial)
+        return Lowered(graph, self.arrange(graph), alike=self._known)
 
     def compiler_options(self, platform: str) -> dict[str, Any]:
         options = super().compiler_options(platform)
@@ -54,12 +35,10 @@ class _Tried(Scheduled):
 
 
 class Trial(NamedTuple):
-    """One arrangement, and what XLA says it needs: in all, and while each part is at work."""
+    """One arrangement, and what XLA says it needs."""
 
     chosen: tuple[Option, ...]
-    schedule: str
     measured: Cost
-    stages: list[Stage] | None
 
     @property
     def cost(self) -> float:
@@ -93,40 +72,33 @@ class Session:
         self.net, self.inputs, self.loss, self.labels = net, inputs, loss, labels
         self.chain = training_chain(net, inputs)
         self.graph = self.chain.graph
-        ways = Options(self.chain)
-        self.options = ways()
-        self.lingering = ways.lingering
-        self.excess = self.chain.excess()
+        self.options = Options(self.chain)()
         self.trainer = _trainer(net, optimizer)
-        self.trials: dict[Any, Trial] = {}
-        self._trial = OfTrial(SCOPE)
+        self.trials: dict[tuple[Part, ...], Trial] = {}
+        self._alike = Alike()
 
     @property
     def plain(self) -> tuple[Option, ...]:
         """Everything kept, unit by unit."""
         return tuple(here[0] for here in self.options)
 
-    @property
-    def schedules(self) -> tuple[str, ...]:
-        """The orders of work there are, the likelier one first."""
-        return (MEMORY, PLAIN) if self.chain.platform == "cpu" else (MEMORY,)
+    def known(self, chosen: Sequence[Option]) -> Trial | None:
+        return self.trials.get(_parts(chosen))
 
-    def known(self, chosen: Sequence[Option], schedule: str) -> Trial | None:
-        return self.trials.get(_key(chosen, schedule))
-
-    def measure(self, chosen: Sequence[Option], schedule: str) -> Trial:
+    def measure(self, chosen: Sequence[Option]) -> Trial:
         """Compile the step under this arrangement, unless that was done before."""
-        key = _key(chosen, schedule)
-        if key not in self.trials:
-            parts = [o.part for o in chosen]
-            policy = _Tried(parts, key, schedule, self._trial)
-            with _hybridized(self.net, policy), put_back((self.net, self.trainer)):
+        parts = _parts(chosen)
+        if parts not in self.trials:
+            with (
+                _hybridized(self.net, _Tried(parts, self._alike)),
+                put_back((self.net, self.trainer)),
+            ):
                 with core.rehearsal(compiles=False):
                     self._step()
-                found = [(cost(*p), p[0].compiled) for p in programs(self._step)]
-            most, compiled = max(found, key=lambda p: p[0].peak_bytes)
-            self.trials[key] = Trial(tuple(chosen), schedule, most, stages(compiled, len(parts)))
-        return self.trials[key]
+                costs = rehearsed(self._step).programs
+            most = max(costs, key=lambda c: c.peak_bytes)
+            self.trials[parts] = Trial(tuple(chosen), most)
+        return self.trials[parts]
 
     def _step(self) -> Any:
         from mxjax import autograd
@@ -176,8 +148,8 @@ class _Seen(Arranged):
         return graph.run  # type: ignore[no-any-return]
 
 
-def _key(chosen: Sequence[Option], schedule: str) -> Any:
-    return tuple(o.part for o in chosen), schedule
+def _parts(chosen: Sequence[Option]) -> tuple[Part, ...]:
+    return tuple(o.part for o in chosen)
 
 
 def _trainer(net: Any, optimizer: Any) -> Any:

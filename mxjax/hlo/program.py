@@ -1,4 +1,4 @@
-"""Compiled programs as XLA writes them down: their instructions, who uses which, and their order of work."""
+"""Compiled programs as XLA writes them down: their instructions, who uses which."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ _INSTRUCTION = {
     2: ("opcode", "str"),
     3: ("shape", _SHAPE),
     7: ("metadata", _METADATA),
-    9: ("parameter", "int"),
-    13: ("element", "int"),
     15: ("window", _WINDOW),
     16: ("convolution", _CONVOLUTION),
     30: ("dot", _DOT),
@@ -57,12 +55,10 @@ _COMPUTATION = {
     6: ("root", "int"),
 }
 _ALIAS = {1: ("output", ["int"]), 2: ("parameter", "int")}
-_SEQUENCE = {1: ("computation", "int"), 2: ("value", {1: ("instructions", ["int"])})}
 _MODULE = {
     1: ("name", "str"),
     3: ("computations", [_COMPUTATION]),
     6: ("entry", "int"),
-    7: ("schedule", {1: ("sequences", [_SEQUENCE])}),
     8: ("aliases", {1: ("entries", [_ALIAS])}),
 }
 _HLO = {1: ("module", _MODULE)}
@@ -87,8 +83,7 @@ _IDLE = frozenset("parameter constant bitcast tuple get-tuple-element while cond
 class Instruction:
     """One instruction of a program; `called` are the computations a fusion or a loop runs.
 
-    `place` is which of a tuple's elements it takes, or which operand of its computation it is; `turns` how often
-    a loop turns, as far as XLA knows.
+    `turns` is how often a loop turns, as far as XLA knows.
     """
 
     name: str
@@ -104,7 +99,6 @@ class Instruction:
     layout: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     number: int = 0
-    place: int = 0
     turns: int = 1
 
     @property
@@ -134,7 +128,7 @@ class Program:
     """A compiled program: its computations, and every instruction by name.
 
     `overwritten` holds the inputs whose memory a result takes, by name, with what makes that result. `entry` is
-    what runs first, and `order` its instructions in order of work, where XLA tells it.
+    what runs first.
     """
 
     name: str
@@ -142,7 +136,6 @@ class Program:
     instructions: dict[str, Instruction]
     overwritten: dict[str, Instruction] = field(default_factory=dict)
     entry: Computation | None = None
-    order: list[Instruction] = field(default_factory=list)
 
 
 def module_of(compiled: Any) -> bytes:
@@ -182,7 +175,6 @@ def _program(module: dict[str, Any]) -> Program:
                 layout=tuple(shape.get("layout", {}).get("minor_to_major", ())),
                 details={k: raw[k] for k in ("window", "convolution", "dot") if k in raw},
                 number=raw.get("id", 0),
-                place=raw.get("element", raw.get("parameter", 0)),
                 turns=_turns(raw.get("backend", b"")),
             )
             by_id[instruction.number] = instruction
@@ -197,16 +189,12 @@ def _program(module: dict[str, Any]) -> Program:
             for operand in instruction.operands:
                 operand.users.append(instruction)
     every = {i.name: i for c in computations.values() for i in c.instructions}
-    entry = module.get("entry", 0)
-    sequences = module.get("schedule", {}).get("sequences", ())
-    orders = {s.get("computation"): s.get("value", {}).get("instructions", ()) for s in sequences}
     return Program(
         module.get("name", ""),
         list(computations.values()),
         every,
         _overwritten(module, by_id),
-        computations.get(entry),
-        [by_id[i] for i in orders.get(entry, ())],
+        computations.get(module.get("entry", 0)),
     )
 
 

@@ -41,17 +41,6 @@ def test_operations_of_convolutions(stride, pad, dilation, base):
     assert found.flops == 2 * n * f * c * pairs
 
 
-def test_the_order_of_work():
-    """Each instruction of the entry once, after its operands."""
-    program = _instructions(lambda x, w: jnp.tanh(x @ w).sum(), jnp.ones((5, 7)), jnp.ones((7, 11)))
-    assert {i.name for i in program.order} == {i.name for i in program.entry.instructions}
-    done = set()
-    for i in program.order:
-        assert {o.name for o in i.operands} <= done
-        done.add(i.name)
-    assert program.order[-1] is program.entry.root
-
-
 def test_turns_of_loops():
     program = _instructions(
         lambda x: jax.lax.fori_loop(0, 7, lambda k, y: y @ x, x), jnp.ones((8, 8))
