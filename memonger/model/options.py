@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 JOINED = 6  # units at most that are treated as one of which some results are kept
 RESULTS = 36  # at most in such a stretch: the sets of them that are tried are about its square
-WAYS = 8  # to compute the units of a segment again one by one
-MOST = 8  # units of a segment that are looked at in so many ways; of longer ones only the leanest
+MOST = 8  # units of a segment that are looked at in all their ways; of longer ones only the leanest
 
 
 class Option(NamedTuple):
@@ -74,7 +73,7 @@ class Options:
                 if ways:
                     self.joined[i].append(Stretch(i, i + count, ways[1:]))
         self._owner = _owners((s.first, s.ways) for s in self.units)
-        self._known: dict[Any, list[list[tuple[int, int]]]] = {}
+        self._known: dict[Any, list[tuple[int, int]]] = {}
         self._passes: dict[tuple[int, int, int], int] = {}
 
     def __call__(self) -> list[list[Option]]:
@@ -238,45 +237,35 @@ class Options:
     # ---- segments: nothing is kept ---------------------------------------------------------------------
 
     def _segments(self, i: int, j: int) -> Iterator[Option]:
-        """Units as one segment of which nothing is kept: computed again at once, or stretch by stretch.
+        """Units as one segment of which nothing is kept: computed again at once, or the leanest way stretch by stretch.
 
         In the latter case what stretches keep they keep from the segment's own computation until the backward pass
-        has been through them. The more they do, the less is computed a third time, and the more bytes are in use
-        meanwhile: of what is possible there are a few options between the leanest and the fastest.
+        has been through them.
         """
         chain, count = self.chain, j - i
         start, stop = self._span(i, j)
         whole = Way(f"recompute {count} as one", chain.treat(start, stop, frozenset()), Part(stop))
-        yield self._option(Stretch(i, j, [whole]), whole, self._owner)
-        own = range(
-            chain.steps[start].first, chain.steps[stop - 1].first + len(chain.steps[stop - 1].avals)
-        )
+        yield self._option(Stretch(i, j, []), whole, self._owner)
+        own = chain.made(start, stop)
         inner = self._inside(i, j, own)
-        found = []
-        for chosen in self._chosen([[o for _, o in here] for here in inner]):
-            ways = [inner[q][n][0] for q, n in chosen]
-            treatments = [w.treatment for w in ways]
-            # With the segment is computed what its stretches take and keep.
-            todo = {k for t in treatments for k in t.takes | t.kept if k in own}
-            flops, cost = self._making(start, stop, todo)
-            flops += sum(t.flops for t in treatments)
-            cost += sum(t.cost for t in treatments)
-            work = peak([inner[q][n][1] for q, n in chosen])
-            outside = todo.union(*[t.takes for t in treatments]).difference(own)
-            held = sum(len(t.kept) for t in treatments)
-            words = f"recompute {count}, one by one" + (
-                f", {held} results kept meanwhile" if held else ""
-            )
-            part = Part(stop, frozenset(), tuple(w.part for w in ways))
-            treatment = whole.treatment._replace(
-                takes=frozenset(outside), flops=flops, cost=cost, work=work
-            )
-            found.append((work, cost, Way(words, treatment, part)))
-        cheapest = float("inf")
-        for _, cost, way in sorted(found, key=lambda f: f[:2]):
-            if cost < cheapest:
-                cheapest = cost
-                yield self._option(Stretch(i, j, []), way, self._owner)
+        chosen = self._leanest([[o for _, o in here] for here in inner])
+        ways = [inner[q][n][0] for q, n in chosen]
+        treatments = [w.treatment for w in ways]
+        # With the segment is computed what its stretches take and keep.
+        todo = {k for t in treatments for k in t.takes | t.kept if k in own}
+        flops, cost = self._making(start, stop, todo)
+        treatment = whole.treatment._replace(
+            takes=frozenset(todo.union(*[t.takes for t in treatments]).difference(own)),
+            flops=flops + sum(t.flops for t in treatments),
+            cost=cost + sum(t.cost for t in treatments),
+            work=peak([inner[q][n][1] for q, n in chosen]),
+        )
+        held = sum(len(t.kept) for t in treatments)
+        words = f"recompute {count}, one by one" + (
+            f", {held} results kept meanwhile" if held else ""
+        )
+        way = Way(words, treatment, Part(stop, frozenset(), tuple(w.part for w in ways)))
+        yield self._option(Stretch(i, j, []), way, self._owner)
 
     def _inside(self, i: int, j: int, own: range) -> list[list[tuple[Way, Option]]]:
         """The options of each unit of a segment that is computed again: bytes as within the segment."""
@@ -315,24 +304,15 @@ class Options:
                 cost += chain.prices[at].cost
         return flops, cost
 
-    def _chosen(self, inner: list[list[Option]]) -> list[list[tuple[int, int]]]:
-        """The best options (by unit and number) for a few limits of bytes; equal segments are solved once."""
+    def _leanest(self, inner: list[list[Option]]) -> list[tuple[int, int]]:
+        """The options (by unit and number) that need least; equal segments are solved once."""
         start = inner[0][0].start
         key = tuple(tuple((o.stop - start, o.held, o.work, o.cost) for o in here) for here in inner)
         if key not in self._known:
             place = {here[0].start: q for q, here in enumerate(inner)}
-            low, high = least(inner), sum(max(o.work for o in here) for here in inner)
-            fastest = solve(inner, high)
-            assert fastest is not None
-            high = max(low, peak(fastest), 1)
-            ways = WAYS if len(inner) <= MOST else 1
-            limits = [max(low, low * (high / max(low, 1)) ** (k / WAYS)) for k in range(ways)]
-            found: dict[tuple[tuple[int, int], ...], None] = {}
-            for limit in limits:
-                chosen = solve(inner, limit)
-                assert chosen is not None
-                found[tuple((q := place[o.start], index(inner[q], o)) for o in chosen)] = None
-            self._known[key] = [list(c) for c in found]
+            chosen = solve(inner, least(inner))
+            assert chosen is not None
+            self._known[key] = [(q := place[o.start], _index(inner[q], o)) for o in chosen]
         return self._known[key]
 
 
@@ -345,7 +325,7 @@ def _owners(families: Iterable[tuple[int, list[Way]]]) -> dict[int, int]:
     return owner
 
 
-def index(here: list[Option], wanted: Option) -> int:
+def _index(here: list[Option], wanted: Option) -> int:
     """The place of this very option."""
     return next(n for n, o in enumerate(here) if o is wanted)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +18,8 @@ ROUND = 5
 # The first thresholds lie between the estimate of the best one divided and multiplied by this.
 AROUND = 1.5
 _SEED = 20160421
+
+Ends: TypeAlias = tuple[int, ...]  # places where segments end
 
 
 class Options(NamedTuple):
@@ -65,8 +65,7 @@ def options(**given: int | None) -> Options:
     return found
 
 
-@dataclass
-class Stats:
+class Stats(NamedTuple):
     """What a search did.
 
     Attributes:
@@ -74,10 +73,10 @@ class Stats:
       thresholds: thresholds tried.
       generations: rounds of the genetic search.
       population: plans in each.
-      concurrent: the most workers that judged plans at the same time.
+      concurrent: workers that judged plans at the same time.
     """
 
-    evaluated: int = 0
+    evaluated: int = 1
     thresholds: int = 0
     generations: int = 0
     population: int = 0
@@ -97,155 +96,98 @@ class Found(NamedTuple):
 
     bound: int
     flops: float
-    ends: tuple[int, ...]
+    ends: Ends
     again: tuple[bool, ...]
     peak: int
 
 
+Judge: TypeAlias = Callable[[Sequence[Ends]], list[Found]]
+
+
 def search(live: Liveness, how: Options) -> tuple[Found, Stats]:
     """The best plan found, ``ends == ()`` where nothing need be computed again."""
-    return _Search(live, how).run()
+    bound = how.lower_bound_mb << 20
+    nothing = Found(max(live.peak, bound), 0.0, (), (), live.peak)
+    if live.peak <= bound or live.size < 3:
+        return nothing, Stats()
+    known: dict[Ends, Found] = {}
+    with ThreadPoolExecutor(how.workers, "sublinear") as pool:
+
+        def judge(plans: Sequence[Ends]) -> list[Found]:
+            new = [p for p in dict.fromkeys(plans) if p not in known]
+            known.update(zip(new, pool.map(lambda p: price(live, p, bound), new), strict=True))
+            return [known[p] for p in plans]
+
+        _try_thresholds(live, how.trials, bound, judge)
+        if how.genetic_iters:
+            best = [f.ends for f in sorted(known.values())][: how.pool_size]
+            _breed(live.size - 1, how, best or [(live.size // 2, live.size - 1)], judge)
+    population = how.pool_size if how.genetic_iters else 0
+    stats = Stats(1 + len(known), how.trials, how.genetic_iters, population, how.workers)
+    return min([nothing, *known.values()]), stats
 
 
-class _Search:
-    def __init__(self, live: Liveness, how: Options):
-        self.live = live
-        self.how = how
-        self.stats = Stats()
-        self.bound = how.lower_bound_mb << 20
-        self.known: dict[tuple[int, ...], Found] = {}
-        self._lock = threading.Lock()
-        self._busy = 0
+def _try_thresholds(live: Liveness, trials: int, bound: int, judge: Judge) -> None:
+    """A walk through the graph that cuts at the next place where more than a threshold is held."""
+    # Cut everywhere: what is kept in all, and what one stretch holds inside. With n stretches of b
+    # kept and c inside a threshold of t makes segments of (t - i * b) / c stretches, together
+    # t ** 2 / (2 * b * c): all n of them for t = sqrt(2 * n * b * c).
+    at = np.arange(live.size - 1)
+    kept, inside = live.kept[at, at + 1], live.inside[at, at + 1]
+    estimate = (2 * float(kept.sum()) * float(inside.mean())) ** 0.5 + float(inside.max()) / 2
+    # Up to a lower bound: many small segments leave room to keep the inside of some, few large ones
+    # are fewer ends.
+    low, high = max(1.0, estimate) / AROUND, max(1.0, estimate, bound) * AROUND
+    for done in range(0, trials, ROUND):
+        count = min(ROUND, trials - done)
+        tried = np.geomspace(low, high, count + 2)
+        found = judge([_walk(live, t) for t in tried[1:-1]])
+        best = 1 + min(range(count), key=lambda k: found[k])
+        low, high = tried[best - 1], tried[best + 1]
 
-    def run(self) -> tuple[Found, Stats]:
-        whole = self.live.peak
-        self.stats.evaluated = 1
-        nothing = Found(max(whole, self.bound), 0.0, (), (), whole)
-        if whole <= self.bound or self.live.size < 3:
-            return nothing, self.stats
-        self._thresholds()
-        self._generations()
-        self.stats.evaluated += len(self.known)
-        return min([nothing, *self.known.values()]), self.stats
 
-    # ---- thresholds ------------------------------------------------------------------------------------
+def _walk(live: Liveness, threshold: float) -> Ends:
+    ends, start, held, last = [0], 0, 0, live.size - 1
+    while start < last:
+        # The longest stretch from here that fits, but one place at least.
+        fits = np.searchsorted(live.inside[start, start:], threshold - held, side="right")
+        stop = min(max(start + int(fits) - 1, start + 1), last)
+        held += int(live.kept[start, stop])
+        ends.append(stop)
+        start = stop
+    return tuple(ends[1:])
 
-    def _thresholds(self) -> None:
-        """A walk through the graph that cuts at the next place where more than a threshold is held."""
-        low, high, left = self._first_range()
-        while left:
-            count = min(ROUND, left)
-            left -= count
-            tried = np.geomspace(low, high, count + 2)[1:-1]
-            walks = [self._walk(t) for t in tried]
-            self.stats.thresholds += count
-            found = self._judge(walks)
-            best = min(range(count), key=lambda k: found[k])
-            step = (high / low) ** (1 / (count + 1))
-            low, high = tried[best] / step, tried[best] * step
 
-    def _first_range(self) -> tuple[float, float, int]:
-        # Cut everywhere: what is kept in all, and what one stretch holds inside. With n stretches of b
-        # kept and c inside a threshold of t makes segments of (t - i * b) / c stretches, together
-        # t ** 2 / (2 * b * c): all n of them for t = sqrt(2 * n * b * c).
-        at = np.arange(self.live.size - 1)
-        kept, inside = self.live.kept[at, at + 1], self.live.inside[at, at + 1]
-        one = float(inside.max())
-        estimate = max(1.0, (2 * float(kept.sum()) * float(inside.mean())) ** 0.5 + one / 2)
-        # Up to a lower bound: many small segments leave room to keep the inside of some, few large ones
-        # are fewer ends.
-        return estimate / AROUND, max(estimate, self.bound) * AROUND, self.how.trials
+def _breed(last: int, how: Options, pool: Sequence[Ends], judge: Judge) -> None:
+    """Plans are crossed and changed at random; the best of parents and children live on."""
+    draw = random.Random(_SEED)
 
-    def _walk(self, threshold: float) -> tuple[int, ...]:
-        live = self.live
-        ends: list[int] = []
-        start, held, end = 0, 0, live.size - 1
-        while True:
-            # The longest stretch from here that fits, but one place at least.
-            stop = start + int(
-                np.searchsorted(live.inside[start, start:], threshold - held, side="right")
-            )
-            stop = max(stop - 1, start + 1)
-            ends.append(min(stop, end))
-            if stop >= end:
-                return tuple(ends)
-            held += int(live.kept[start, stop])
-            start = stop
-
-    # ---- genetic search --------------------------------------------------------------------------------
-
-    def _generations(self) -> None:
-        """Plans are crossed and changed at random; the best of parents and children live on."""
-        size, rounds = self.how.pool_size, self.how.genetic_iters
-        if not rounds:
-            return
-        draw = random.Random(_SEED)
-        self.stats.population = size
-        middle = (self.live.size // 2, self.live.size - 1)
-        seeds = [f.ends for f in sorted(self.known.values())][:size] or [middle]
-        pool = self._judge(
-            seeds + [self._changed(draw.choice(seeds), draw) for _ in range(size - len(seeds))]
-        )
-        for _ in range(rounds):
-            children = []
-            for _ in range(size):
-                a, b = (min(draw.choice(pool), draw.choice(pool)) for _ in range(2))
-                child = self._crossed(a.ends, b.ends, draw)
-                children.append(self._changed(child, draw) if draw.random() < 0.8 else child)
-            pool = sorted({*pool, *self._judge(children)})[:size]
-            self.stats.generations += 1
-
-    def _crossed(self, a: Sequence[int], b: Sequence[int], draw: random.Random) -> tuple[int, ...]:
-        """One plan's ends up to a place, the other's from there."""
-        at = draw.randrange(1, self.live.size)
-        return tuple(sorted({*(e for e in a if e < at), *(e for e in b if e >= at)}))
-
-    def _changed(self, ends: Sequence[int], draw: random.Random) -> tuple[int, ...]:
+    def changed(ends: Iterable[int]) -> Ends:
         """One end moved, taken away, or put in between."""
-        last = self.live.size - 1
         inner = [e for e in ends if e != last]
         kind = draw.choice(("move", "move", "drop", "add")) if inner else "add"
+        gone = 0 if kind == "add" else inner.pop(draw.randrange(len(inner)))
         if kind == "add":
             inner.append(draw.randrange(1, last))
-        else:
-            gone = inner.pop(draw.randrange(len(inner)))
-            if kind == "move":
-                inner.append(min(max(gone + draw.choice((-2, -1, 1, 2)), 1), last - 1))
+        elif kind == "move":
+            inner.append(min(max(gone + draw.choice((-2, -1, 1, 2)), 1), last - 1))
         return (*sorted(set(inner)), last)
 
-    # ---- judging ---------------------------------------------------------------------------------------
+    def child(parents: Sequence[Found]) -> Ends:
+        """One parent's ends up to a place, the other's from there."""
+        a, b = (min(draw.choice(parents), draw.choice(parents)).ends for _ in range(2))
+        at = draw.randrange(1, last + 1)
+        ends = sorted({*(e for e in a if e < at), *(e for e in b if e >= at)})
+        return changed(ends) if draw.random() < 0.8 else tuple(ends)
 
-    def _judge(self, plans: Sequence[tuple[int, ...]]) -> list[Found]:
-        """The price of each; those not known yet are shared among the workers."""
-        new = [p for p in dict.fromkeys(plans) if p not in self.known]
-        workers = min(self.how.workers, len(new))
-        shares = [new[k::workers] for k in range(workers)]
-        if workers > 1:
-            together = threading.Barrier(workers)
-            with ThreadPoolExecutor(workers, "sublinear") as pool:
-                done = list(pool.map(lambda share: self._work(share, together), shares))
-        else:
-            done = [self._work(share) for share in shares]
-        for found in (f for share in done for f in share):
-            self.known[found.ends] = found
-        return [self.known[p] for p in plans]
-
-    def _work(
-        self, share: Sequence[tuple[int, ...]], together: threading.Barrier | None = None
-    ) -> list[Found]:
-        with self._lock:
-            self._busy += 1
-            self.stats.concurrent = max(self.stats.concurrent, self._busy)
-        try:
-            if together is not None:
-                together.wait()
-            return [price(self.live, p, self.bound) for p in share]
-        finally:
-            with self._lock:
-                self._busy -= 1
+    more = [changed(draw.choice(pool)) for _ in range(how.pool_size - len(pool))]
+    living = judge([*pool, *more])
+    for _ in range(how.genetic_iters):
+        children = judge([child(living) for _ in range(how.pool_size)])
+        living = sorted({*living, *children})[: how.pool_size]
 
 
-def price(live: Liveness, ends: tuple[int, ...], bound: int = 0) -> Found:
+def price(live: Liveness, ends: Ends, bound: int = 0) -> Found:
     """What segments with these ends hold at the worst moment, and the arithmetic they repeat."""
     stops = np.asarray(ends)
     starts = np.concatenate([[0], stops[:-1]])

@@ -59,13 +59,6 @@ def recursive(live: Liveness) -> list[Part]:
     return _halves(live, 0, live.size - 1)
 
 
-def segment_parts(live: Liveness, ends: Sequence[int], again: Sequence[bool]) -> list[Part]:
-    """Parts that end at these places, and which of them are computed again."""
-    return [
-        Part(live.places[j], frozenset() if a else ALL) for j, a in zip(ends, again, strict=True)
-    ]
-
-
 def least(live: Liveness, levels: int) -> list[Part]:
     """The parts with the least peak where each step is computed again ``levels`` times at most."""
     peaks = [live.inside]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import inspect
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,7 +15,7 @@ from ..arrangement.parts import ALL, Part
 from ..trials.rehearse import rehearse
 from .liveness import Liveness
 from .segment_search import Options, Stats, options, search
-from .segments import Chain, segment_parts
+from .segments import Chain
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -47,8 +45,7 @@ class Segment(NamedTuple):
     flops: float
 
 
-@dataclass(frozen=True)
-class _Result:
+class _Result(NamedTuple):
     parts: tuple[Part, ...]
     segments: tuple[Segment, ...]
     stats: Stats
@@ -96,11 +93,7 @@ class Segmented(Sublinear):
         super().__init__()
         self._how = how
         found = _searched(graph, how)
-        self.segments = found.segments
-        self.stats = found.stats
-        self.peak_bytes = found.peak_bytes
-        self.plain_bytes = found.plain_bytes
-        self.flops = found.flops
+        _, self.segments, self.stats, self.peak_bytes, self.plain_bytes, self.flops = found
         self.again_flops = sum(s.flops for s in found.segments if s.again)
 
     def options(self) -> Options:
@@ -272,15 +265,9 @@ def _inputs(net: Any, shapes: Mapping[str, Any], types: Mapping[str, Any] | None
             raise errors.MXNetTypeError(
                 f"{name}={shape!r}: a shape is expected, such as {name}=(32, 3, 224, 224)"
             )
-    names = [n for n in _parameters(net) if n in shapes]
+    names = [n for n in inspect.signature(net.forward).parameters if n in shapes]
     names += [n for n in shapes if n not in names]
     return [mxjax.np.zeros(tuple(shapes[n]), dtype=(types or {}).get(n, "float32")) for n in names]
-
-
-def _parameters(net: Any) -> list[str]:
-    import inspect
-
-    return list(inspect.signature(net.forward).parameters)
 
 
 def _arrays(out: Any) -> list[Any]:
@@ -295,59 +282,35 @@ def _span(s: Segment) -> str:
     return s.first if s.first == s.last else f"{s.first} .. {s.last}"
 
 
-_results: OrderedDict[Hashable, _Result] = OrderedDict()
-_lock = threading.Lock()
+_results: dict[Hashable, _Result] = {}
 
 
 def _searched(graph: Graph, how: Options) -> _Result:
     """The result of a search; the same graph with the same options is searched once."""
-    key = (
-        how,
-        tuple((s.call, s.args, s.scope) for s in graph.steps),
-        graph.avals,
-        graph.outputs,
-        graph.fmt,
-    )
-    with _lock:
-        found = _results.get(key)
-        if found is not None:
-            _results.move_to_end(key)
-            return found
-    found = _search(graph, how)
-    with _lock:
-        _results[key] = found
-        while len(_results) > REMEMBERED:
-            _results.popitem(last=False)
+    steps = tuple((s.call, s.args, s.scope) for s in graph.steps)
+    key = how, steps, graph.avals, graph.outputs, graph.fmt, graph.written
+    found = _results.get(key)
+    if found is None:
+        if len(_results) >= REMEMBERED:
+            _results.clear()
+        found = _results[key] = _search(graph, how)
     return found
 
 
 def _search(graph: Graph, how: Options) -> _Result:
-    n = len(graph.steps)
-    if not n:
+    steps = graph.steps
+    if not steps:
         return _Result((), (), Stats(), 0, 0, 0.0)
     live = Liveness(graph)
     best, stats = search(live, how)
     whole = float(live.flops[0, -1])
     if not any(best.again):
-        return _Result((Part(n, ALL),), (), stats, live.peak, live.peak, whole)
-    steps = graph.steps
-    segments = []
-    for i, j, again in zip([0, *best.ends[:-1]], best.ends, best.again, strict=True):
+        return _Result((Part(len(steps), ALL),), (), stats, live.peak, live.peak, whole)
+    parts, segments = [], []
+    for i, j, again in zip((0, *best.ends), best.ends, best.again, strict=False):
         start, stop = live.places[i], live.places[j]
-        segments.append(
-            Segment(
-                _block(steps[start]),
-                _block(steps[stop - 1]),
-                stop - start,
-                int(live.kept[i, j]),
-                int(live.inside[i, j]),
-                again,
-                float(live.flops[i, j]),
-            )
-        )
-    parts = segment_parts(live, best.ends, best.again)
+        kept, inside, flops = int(live.kept[i, j]), int(live.inside[i, j]), float(live.flops[i, j])
+        first, last = (s.scope or s.call.name for s in (steps[start], steps[stop - 1]))  # type: ignore[union-attr]
+        segments.append(Segment(first, last, stop - start, kept, inside, again, flops))
+        parts.append(Part(stop, frozenset() if again else ALL))
     return _Result(tuple(parts), tuple(segments), stats, best.peak, live.peak, whole)
-
-
-def _block(step: Any) -> str:
-    return step.scope or step.call.name

@@ -219,21 +219,6 @@ def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
     return held, chain.bytes(taken)
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet"])
-def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str) -> None:
-    several = 0
-    for here in options_of(fine(name)):
-        segments = [o for o in here if o.part.parts and o.part.keep != ALL]
-        for _, group in itertools.groupby(segments, key=lambda o: o.stop):
-            ways = list(group)
-            assert all(a.work < b.work and a.cost >= b.cost for a, b in itertools.pairwise(ways))
-            assert all(
-                o.held == ways[0].held for o in ways
-            )  # nothing of it waits from the forward pass
-            several += len(ways) > 1
-    assert several
-
-
 def test_it_pauses_where_something_is_computed_again() -> None:
     """Convolution, BatchNorm, sum with the input, relu; then two more convolutions with a relu."""
 
