@@ -23,24 +23,24 @@ PLACES = 320
 class Liveness:
     """What each stretch between two places of a graph holds (bytes) and costs (flops).
 
-    ``places`` are the positions worth a cut, 0 and the end among them. A stretch is named by two indices of places,
-    ``i < j``. The backward pass goes through the stretches from the last to the first; while it differentiates one it
-    holds what crossed into it (``kept`` of all stretches before) and what differentiating it asks for (``inside``).
-    Gradients of what crosses take the bytes of what they belong to.
+    ``places`` are the positions worth a cut, 0 and the end among them: those given, or the best ones. A stretch is
+    named by two indices of places, ``i < j``. The backward pass goes through the stretches from the last to the first;
+    while it differentiates one it holds what crossed into it (``kept`` of all stretches before) and what
+    differentiating it asks for (``inside``). Gradients of what crosses take the bytes of what they belong to.
 
     Gradients of parameters are results of the program, whose buffers XLA uses for temporaries until they are
     written: what crosses into a later stretch and fits there takes no bytes of its own.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, priced: Priced | None = None, places: Sequence[int] = ()):
         self.graph = graph
-        self.priced = Priced(graph, [True] * len(graph.avals))
+        self.priced = priced or Priced(graph, [True] * len(graph.avals))
         self._n = len(graph.steps)
         self._flops = np.cumsum([0.0, *(p.flops for p in self.priced.prices)])
-        cuts = self.priced.cuts(
-            (0, self._n), self.priced.inside(), self.priced.costly(), COARSE, PLACES
-        )
-        self.places = [0, *cuts]
+        if not places:
+            inside, costly = self.priced.inside(), self.priced.costly()
+            places = [0, *self.priced.cuts((0, self._n), inside, costly, COARSE, PLACES)]
+        self.places = list(places)
         self.size = len(self.places)
 
     @cached_property

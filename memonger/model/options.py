@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax.core import SCALAR
 
 from ..arrangement.parts import ALL, Part
-from .knapsack import least, peak, solve
+from .knapsack import peak
+from .liveness import Liveness
+from .segments import LEVELS
+from .segments import least as segments
 from .treatment import pauses
 
 if TYPE_CHECKING:
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
 
 JOINED = 6  # units at most that are treated as one of which some results are kept
 RESULTS = 36  # at most in such a stretch: the sets of them that are tried are about its square
-MOST = 8  # units of a segment that are looked at in all their ways; of longer ones only the leanest
 
 
 class Option(NamedTuple):
@@ -73,22 +75,14 @@ class Options:
                 if ways:
                     self.joined[i].append(Stretch(i, i + count, ways[1:]))
         self._owner = _owners((s.first, s.ways) for s in self.units)
-        self._known: dict[Any, list[tuple[int, int]]] = {}
-        self._passes: dict[tuple[int, int, int], int] = {}
+        self._passes: dict[tuple[int, int], int] = {}
 
     def __call__(self) -> list[list[Option]]:
         """For each unit what may be done from there on: with it alone, or with several together."""
-        found = []
-        for i, alone in enumerate(self.units):
-            here = [
-                self._option(s, way, self._owner)
-                for s in (alone, *self.joined[i])
-                for way in s.ways
-            ]
-            for count in _counts(len(self.units) - i):
-                here.extend(self._segments(i, i + count))
-            found.append(here)
-        return found
+        return [
+            [self._option(s, way) for s in (alone, *self.joined[i]) for way in s.ways]
+            for i, alone in enumerate(self.units)
+        ]
 
     # ---- stretches of which results are kept ---------------------------------------------------------
 
@@ -199,9 +193,9 @@ class Options:
                 best.update(dict.fromkeys((t.kept, treat(t.kept - there).kept)))
         return list(best)
 
-    def _option(self, s: Stretch, way: Way, owner: dict[int, int], since: int = 0) -> Option:
-        """What a stretch needs; ``since``: of results before that one somebody else takes care."""
-        chain = self.chain
+    def _option(self, s: Stretch, way: Way) -> Option:
+        """What a stretch needs."""
+        chain, owner = self.chain, self._owner
         start, stop = self._span(s.first, s.end)
         words, t, part = way
         inside = range(s.first, s.end)
@@ -217,103 +211,21 @@ class Options:
             and stop <= chain.last[k] < len(chain.steps)
             and (t.kept or start <= chain.maker.get(k, -1))
         )
-        work = taken + t.work + self._passing(start, stop, since)
+        work = taken + t.work + self._passing(start, stop)
         return Option(start, stop, part, taken + own, work, t.flops, t.cost, words)
 
-    def _passing(self, start: int, stop: int, since: int) -> int:
-        """Bytes of the gradients that pass a stretch, of results from that number on."""
-        key = start, stop, since
-        if key not in self._passes:
+    def _passing(self, start: int, stop: int) -> int:
+        """Bytes of the gradients that pass a stretch."""
+        if (start, stop) not in self._passes:
             chain = self.chain
             until = chain.steps[start].first
-            self._passes[key] = chain.gradients(
-                k for k in chain.wanted if since <= k < until and chain.last.get(k, -1) >= stop
+            self._passes[start, stop] = chain.gradients(
+                k for k in chain.wanted if 0 <= k < until and chain.last.get(k, -1) >= stop
             )
-        return self._passes[key]
+        return self._passes[start, stop]
 
     def _span(self, first: int, end: int) -> tuple[int, int]:
         return self.chain.units[first].start, self.chain.units[end - 1].stop
-
-    # ---- segments: nothing is kept ---------------------------------------------------------------------
-
-    def _segments(self, i: int, j: int) -> Iterator[Option]:
-        """Units as one segment of which nothing is kept: computed again at once, or the leanest way stretch by stretch.
-
-        In the latter case what stretches keep they keep from the segment's own computation until the backward pass
-        has been through them.
-        """
-        chain, count = self.chain, j - i
-        start, stop = self._span(i, j)
-        whole = Way(f"recompute {count} as one", chain.treat(start, stop, frozenset()), Part(stop))
-        yield self._option(Stretch(i, j, []), whole, self._owner)
-        own = chain.made(start, stop)
-        inner = self._inside(i, j, own)
-        chosen = self._leanest([[o for _, o in here] for here in inner])
-        ways = [inner[q][n][0] for q, n in chosen]
-        treatments = [w.treatment for w in ways]
-        # With the segment is computed what its stretches take and keep.
-        todo = {k for t in treatments for k in t.takes | t.kept if k in own}
-        flops, cost = self._making(start, stop, todo)
-        treatment = whole.treatment._replace(
-            takes=frozenset(todo.union(*[t.takes for t in treatments]).difference(own)),
-            flops=flops + sum(t.flops for t in treatments),
-            cost=cost + sum(t.cost for t in treatments),
-            work=peak([inner[q][n][1] for q, n in chosen]),
-        )
-        held = sum(len(t.kept) for t in treatments)
-        words = f"recompute {count}, one by one" + (
-            f", {held} results kept meanwhile" if held else ""
-        )
-        way = Way(words, treatment, Part(stop, frozenset(), tuple(w.part for w in ways)))
-        yield self._option(Stretch(i, j, []), way, self._owner)
-
-    def _inside(self, i: int, j: int, own: range) -> list[list[tuple[Way, Option]]]:
-        """The options of each unit of a segment that is computed again: bytes as within the segment."""
-        owner = _owners((s.first, s.ways[1:]) for s in self.units[i:j])
-        owner = {k: at for k, at in owner.items() if k in own}
-        chain = self.chain
-        found = []
-        for at in range(i, j):
-            here = []
-            alone = self.units[at]._replace(ways=self.units[at].ways[1:])
-            for s in (alone, *[s for s in self.joined[at] if s.end <= j]):
-                if j - i > MOST:
-                    s = s._replace(ways=[min(s.ways, key=lambda w: chain.bytes(w.treatment.kept))])
-                for way in s.ways:
-                    t = way.treatment
-                    t = t._replace(takes=t.takes.intersection(own))
-                    if (
-                        s.end == j
-                    ):  # of the last stretch only what is kept is computed with the segment
-                        t = t._replace(
-                            cost=t.cost + self._making(*self._span(s.first, s.end), set(t.kept))[1]
-                        )
-                    here.append((way, self._option(s, way._replace(treatment=t), owner, own.start)))
-            found.append(here)
-        return found
-
-    def _making(self, start: int, stop: int, results: set[int]) -> tuple[float, float]:
-        """Arithmetic and cost of the steps from start to stop that results need; what these need is added."""
-        chain = self.chain
-        flops = cost = 0.0
-        for at in range(stop - 1, start - 1, -1):
-            s = chain.steps[at]
-            if not results.isdisjoint(range(s.first, s.first + len(s.avals))):
-                results.update(k for k in s.args if 0 <= k < SCALAR)
-                flops += chain.prices[at].flops
-                cost += chain.prices[at].cost
-        return flops, cost
-
-    def _leanest(self, inner: list[list[Option]]) -> list[tuple[int, int]]:
-        """The options (by unit and number) that need least; equal segments are solved once."""
-        start = inner[0][0].start
-        key = tuple(tuple((o.stop - start, o.held, o.work, o.cost) for o in here) for here in inner)
-        if key not in self._known:
-            place = {here[0].start: q for q, here in enumerate(inner)}
-            chosen = solve(inner, least(inner))
-            assert chosen is not None
-            self._known[key] = [(q := place[o.start], _index(inner[q], o)) for o in chosen]
-        return self._known[key]
 
 
 def _owners(families: Iterable[tuple[int, list[Way]]]) -> dict[int, int]:
@@ -325,16 +237,26 @@ def _owners(families: Iterable[tuple[int, list[Way]]]) -> dict[int, int]:
     return owner
 
 
-def _index(here: list[Option], wanted: Option) -> int:
-    """The place of this very option."""
-    return next(n for n, o in enumerate(here) if o is wanted)
+def lean(chain: Chain, room: float) -> list[Option]:
+    """Units in segments that are computed again in segments, of which nothing is kept (``model/segments.py``): within
+    so many bytes where that is possible."""
+    live = Liveness(chain.graph, chain, [0, *(u.stop for u in chain.units)])
 
+    def options(start: int, parts: Sequence[Part]) -> Iterator[Option]:
+        for part in parts:
+            i, j = live.places.index(start), live.places.index(part.stop)
+            inner = list(options(start, part.parts))
+            todo = chain.prices[start : part.stop] if part.keep != ALL else []
+            yield Option(
+                start,
+                part.stop,
+                part,
+                int(live.kept[i, j]),
+                peak(inner) if inner else int(live.inside[i, j]),
+                sum(p.flops for p in todo) + sum(o.flops for o in inner),
+                sum(p.cost for p in todo) + sum(o.cost for o in inner),
+                f"recompute {j - i} in segments" if todo else "keep all",
+            )
+            start = part.stop
 
-def _counts(most: int) -> list[int]:
-    """How many units a segment may hold: all up to 8, then 10, 12, 16, 20, 24, 32, ..."""
-    found = []
-    k = 2
-    while k <= most:
-        found.append(k)
-        k += max(1, 1 << k.bit_length() - 2 >> 1) if k >= 8 else 1
-    return found
+    return list(options(0, segments(live, LEVELS, room)))

@@ -59,13 +59,14 @@ def recursive(live: Liveness) -> list[Part]:
     return _halves(live, 0, live.size - 1)
 
 
-def least(live: Liveness, levels: int) -> list[Part]:
-    """The parts with the least peak where each step is computed again ``levels`` times at most."""
+def least(live: Liveness, levels: int, room: float = 0) -> list[Part]:
+    """The parts that stay within so many bytes where each step is computed again ``levels`` times at most; where none
+    do, those with the least peak."""
     peaks = [live.inside]
     for _ in range(levels):
         peaks.append(_peaks(live, peaks[-1]))
     end = live.size - 1
-    return _parts(live, peaks, 0, end, int(peaks[levels][0, end]))
+    return _parts(live, peaks, 0, end, max(int(room), int(peaks[levels][0, end])))
 
 
 def _peaks(live: Liveness, again: np.ndarray) -> np.ndarray:

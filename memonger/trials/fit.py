@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mxjax import errors
 
 from ..model.knapsack import bound, least, peak, solve
-from ..model.options import Option
+from ..model.options import Option, lean
 from .session import Session, Trial
 
 SLACK = 0.04  # of the budget may be left over
@@ -58,10 +58,10 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         if best and best.bytes(of) >= (1 - SLACK) * wanted and best.cost <= (1 + GAP) * optimum:
             break
         done = len(session.trials) - count >= compilations + (0 if best else MORE)
-        chosen = None if done else _next(session, of, wanted)
-        if chosen is None:
+        following = None if done else _next(session, of, wanted)
+        if following is None:
             break
-        session.measure(chosen)
+        session.measure(*following)
     if best is None:
         raise _infeasible(session, of, wanted, baseline)
     return Found(best, baseline, wanted, optimum, len(session.trials) - count)
@@ -75,34 +75,43 @@ def relaxed(session: Session, trial: Trial, of: str, wanted: int) -> float:
     return bound(session.options, wanted - trial.bytes(of) + peak(trial.chosen)) or 0.0
 
 
-def _next(session: Session, of: str, wanted: int) -> list[Option] | None:
-    """What to compile next; ``None`` where nothing else is expected of it than of what was compiled."""
-    floor = least(session.options)
-    for limit in _limits(session, of, wanted):
-        chosen = solve(session.options, max(limit, floor))
-        assert chosen is not None
-        if session.known(chosen) is None:
-            return chosen
-    return None
+def _next(session: Session, of: str, wanted: int) -> tuple[Sequence[Option], bool] | None:
+    """What to compile next, and whether it is in segments; ``None`` where nothing else is expected of it than of what
+    was compiled. Segments are for budgets that no other way meets."""
+    floor, segmented, target = least(session.options), False, (1 - AIM) * wanted
+    plain = session.measure(session.plain)
+    # What is expected at first: beside arguments and results what the model says, or less by as much as XLA needs less
+    # for the plain step. (Where it needs more for that, it is because all is kept.)
+    first = target - plain.bytes(of) + max(plain.bytes("temp"), peak(plain.chosen))
+    while True:
+        tried = [t for t in session.trials.values() if t.cost and t.segmented == segmented]
+        for limit in _limits(tried, of, target, 0 if segmented else first):
+            chosen = lean(session.chain, limit) if segmented else None
+            chosen = chosen or solve(session.options, max(limit, floor))
+            assert chosen is not None
+            if session.known(chosen) is None:
+                return chosen, segmented
+        if segmented or any(t.bytes(of) <= wanted for t in tried):
+            return None
+        segmented = True
 
 
-def _limits(session: Session, of: str, wanted: int) -> Iterator[float]:
-    """Bytes of the model that XLA is expected to make the budget of: by the nearest trials on both sides of it, or by
+def _limits(trials: Sequence[Trial], of: str, target: float, first: float) -> Iterator[float]:
+    """Bytes of the model that XLA is expected to make the target of: by the nearest trials on both sides of it, or by
     the one there is. The step that keeps all teaches nothing: in it alone nothing is computed again."""
-    target = (1 - AIM) * wanted
-    tried = sorted((peak(t.chosen), t.bytes(of)) for t in session.trials.values() if t.cost)
-    low = max((t for t in tried if t[1] <= wanted), default=None)
-    high = min((t for t in tried if t[1] > wanted), default=None)
+    tried = sorted((peak(t.chosen), t.bytes(of)) for t in trials)
+    low = max((t for t in tried if t[1] <= target), default=None)
+    high = min((t for t in tried if t[1] > target), default=None)
     if low and high and low[0] < high[0]:
         (near, less), (far, more) = low, high
         share = (target - less) / (more - less)
         yield near + (far - near) * min(max(share, 0.05), 0.95)
         yield (near + far) / 2
     elif tried:
-        model, bytes_ = min(tried, key=lambda t: abs(t[1] - wanted))
+        model, bytes_ = min(tried, key=lambda t: abs(t[1] - target))
         yield target - bytes_ + model
     else:
-        yield target
+        yield first
 
 
 def _infeasible(session: Session, of: str, wanted: int, baseline: Trial) -> InfeasibleBudget:

@@ -35,10 +35,11 @@ class _Tried(Arranged):
 
 
 class Trial(NamedTuple):
-    """One arrangement, and what XLA says it needs."""
+    """One arrangement, and what XLA says it needs; ``segmented``: it is in segments (``model/options.lean``)."""
 
     chosen: tuple[Option, ...]
     measured: Cost
+    segmented: bool
 
     @property
     def cost(self) -> float:
@@ -85,7 +86,7 @@ class Session:
     def known(self, chosen: Sequence[Option]) -> Trial | None:
         return self.trials.get(_parts(chosen))
 
-    def measure(self, chosen: Sequence[Option]) -> Trial:
+    def measure(self, chosen: Sequence[Option], segmented: bool = False) -> Trial:
         """Compile the step under this arrangement, unless that was done before."""
         parts = _parts(chosen)
         if parts not in self.trials:
@@ -97,7 +98,7 @@ class Session:
                     self._step()
                 costs = rehearsed(self._step).programs
             most = max(costs, key=lambda c: c.peak_bytes)
-            self.trials[parts] = Trial(tuple(chosen), most)
+            self.trials[parts] = Trial(tuple(chosen), most, segmented)
         return self.trials[parts]
 
     def _step(self) -> Any:

@@ -17,7 +17,7 @@ from mxjax.memonger.model import chain as chain_module
 from mxjax.memonger.model.chain import Chain
 from mxjax.memonger.model.knapsack import _possible, bound, least, peak, solve
 from mxjax.memonger.model.lives import COARSE
-from mxjax.memonger.model.options import Option, Options, Way
+from mxjax.memonger.model.options import Option, Options, Stretch, Way
 from mxjax.memonger.model.price import kept, price
 from mxjax.memonger.model.treatment import gradients, pauses
 from mxjax.memonger.trials.session import training_chain
@@ -206,13 +206,13 @@ def test_segments_hold_what_they_take_once(name: str, first: int, size: int) -> 
 
 
 def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
-    options, stops = options_of(chain), [u.stop for u in chain.units]
+    options, stops = stretches(chain), [u.stop for u in chain.units]
     n = len(stops)
     ends = [*range(first, n, size), n] if first else [*range(size, n, size), n]
     held, taken, at = 0, set[int](), 0
     for end in ends:
-        words = "recompute" if end - at == 1 else f"recompute {end - at} as one"
-        option = next(o for o in options[at] if o.decision == words and o.stop == stops[end - 1])
+        nothing = chain.treat(chain.units[at].start, stops[end - 1], frozenset())
+        option = options._option(Stretch(at, end, []), Way("", nothing, Part(stops[end - 1])))
         held += option.held
         taken |= chain.treat(option.start, option.stop, frozenset()).takes
         at = end
