@@ -10,22 +10,10 @@ import jax
 from mxjax import errors
 from mxjax.core import Leaf, Node, Value
 
+from ..trials.measure import human
 from .ledger import Holding
 
 _SHOWN = 6
-
-
-def size(nbytes: float) -> str:
-    """Bytes in the unit that gives few digits.
-
-    >>> size(3 * 2**20)
-    '3.0 MiB'
-    """
-    for unit in ("B", "KiB", "MiB"):
-        if nbytes < 1024:
-            return f"{nbytes:.0f} B" if unit == "B" else f"{nbytes:.1f} {unit}"
-        nbytes /= 1024
-    return f"{nbytes:.2f} GiB"
 
 
 def place_of(step: Any) -> str:
@@ -75,20 +63,22 @@ def does_not_fit(
             why = "needed to compute an operand"
         else:
             why = "smaller than evictee_minimum_size, or its history was released"
-        row = f"{size(h.nbytes):>10}  {v.aval.dtype}{list(v.aval.shape)}  {made_by(h, v)} ({why})"
+        row = (
+            f"{human(h.nbytes, 1):>10}  {v.aval.dtype}{list(v.aval.shape)}  {made_by(h, v)} ({why})"
+        )
         rows.append((h.nbytes, row))
     rows.sort(key=lambda r: -r[0])
     shown = [row for _, row in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
         rest = rows[_SHOWN:]
-        shown.append(f"{size(sum(n for n, _ in rest)):>10}  in {len(rest)} more arrays")
+        shown.append(f"{human(sum(n for n, _ in rest), 1):>10}  in {len(rest)} more arrays")
     where = f", recorded at {place}," if place else ""
     holds = "".join(f"\n  {row}" for row in shown)
     if holds:
         holds = f" What holds the memory:{holds}"
     return errors.MXNetMemoryError(
-        f"{name}{where} needs {size(need)} besides its operands; {size(live)} are held and cannot be given up "
-        f"now, and memory.dtr_eviction_threshold is {size(limit)}.{holds}\n"
+        f"{name}{where} needs {human(need, 1)} besides its operands; {human(live, 1)} are held and cannot be given up "
+        f"now, and memory.dtr_eviction_threshold is {human(limit, 1)}.{holds}\n"
         f"Raise the limit to at least {live + need} bytes (mx.dtr.eviction_threshold), use a smaller batch, or "
         "let go of arrays that are not needed"
     )

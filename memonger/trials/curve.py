@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from mxjax import errors
 from mxjax.display.notebooks import Tabled
 
-from .fit import InfeasibleBudget, human, search
+from .fit import InfeasibleBudget, search
+from .measure import human
 from .plan import Plan, as_inputs, check, planned
 from .session import Session, training_chain
 

@@ -11,6 +11,7 @@ from mxjax import errors
 
 from ..model.knapsack import bound, least, peak, solve
 from ..model.options import Option, lean
+from .measure import human
 from .session import Session, Trial
 
 SLACK = 0.04  # of the budget may be left over
@@ -173,12 +174,3 @@ def to_bytes(budget: Any, whole: int) -> int:
     if not 0 < found < float("inf"):
         raise errors.MXNetValueError(problem)
     return int(found)
-
-
-def human(count: float) -> str:
-    """Bytes for people."""
-    for unit in ("B", "KiB", "MiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
-        count /= 1024
-    return f"{count:.2f} GiB"

@@ -222,3 +222,16 @@ def cost(program: Any, runs: int) -> Cost:
         counted.get("flops", 0.0) + repeated(program.compiled),
         int(counted.get("bytes accessed", 0.0)),
     )
+
+
+def human(count: float, digits: int = 2) -> str:
+    """Bytes for people.
+
+    >>> human(3 * 2**20)
+    '3.00 MiB'
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if abs(count) < 1024:
+            return f"{count:.{digits if unit != 'B' else 0}f} {unit}"
+        count /= 1024
+    return f"{count:.2f} GiB"

@@ -14,7 +14,8 @@ from mxjax.display.notebooks import Tabled
 from mxjax.files.atomic import read_whole, write_whole
 
 from ..arrangement.parts import ALL, MIRROR, Arranged, Part
-from .fit import Found, human, search
+from .fit import Found, search
+from .measure import human
 from .session import Session
 
 if TYPE_CHECKING:
@@ -332,58 +333,64 @@ def _packed(part: Part) -> dict[str, Any]:
     return found
 
 
+# What a file holds: texts, counts (an int), numbers (a float), lists of one kind, and rows.
+_COUNTS = dict.fromkeys(("budget", "bytes", "baseline_bytes", "compilations"), int)
+_REPORT = {f.name: _COUNTS.get(f.name, float) for f in fields(Report)} | {"of": str}
+_KINDS: dict[str, Any] = {
+    "format": str,
+    "version": int,
+    "operators": [(str, int)],
+    "parts": list,
+    "rows": [(str, str, int, float)],
+    "report": _REPORT,
+}
+
+
+def _is(x: Any, kind: Any) -> bool:
+    """Whether a part of a document is of a kind as in :data:`_KINDS`."""
+    if isinstance(kind, dict):
+        return (
+            isinstance(x, dict) and x.keys() == kind.keys() and all(_is(x[k], kind[k]) for k in x)
+        )
+    if isinstance(kind, list):
+        return isinstance(x, list) and all(_is(one, kind[0]) for one in x)
+    if isinstance(kind, tuple):
+        return isinstance(x, list) and len(x) == len(kind) and all(map(_is, x, kind))
+    if kind is float:
+        return type(x) in (int, float) and 0 <= x < float("inf")
+    return type(x) is kind and (kind is not int or x >= 0)
+
+
 def _unpacked(cls: type[Plan], document: Any) -> Plan:
-    _need(
-        isinstance(document, dict) and document.get("format") == FORMAT,
-        f"its format is not {FORMAT!r}",
-    )
-    _need(
-        document.get("version") == VERSION,
-        f"version {document.get('version')!r}, this reads {VERSION}",
-    )
-    keys = {"format", "version", "operators", "parts", "rows", "report"}
+    _need(isinstance(document, dict), "it is no JSON object")
     order = document.pop("schedule", ORDER)  # which version 0.1.0 wrote
     _need(order == ORDER, f"order of work {order!r}, which is offered no more: plan the step again")
-    _need(set(document) == keys, f"it has {sorted(document)}, expected {sorted(keys)}")
-    operators = [
-        (_text(name), _count(outs)) for name, outs in _rows(document["operators"], 2, "operators")
-    ]
-    _need(bool(operators), "no operators")
-    results = sum(outs for _, outs in operators)
-    parts = _parts(document["parts"], 0, len(operators), results, 0)
-    rows = [
-        Row(_text(block), _text(decision), _count(held), _number(flops))
-        for block, decision, held, flops in _rows(document["rows"], 4, "rows")
-    ]
-    report = document["report"]
-    names = [f.name for f in fields(Report)]
-    _need(
-        isinstance(report, dict) and sorted(report) == sorted(names),
-        f"the report has not the entries {names}",
-    )
-    _need(report["of"] in ("peak", "temp"), f"of {report['of']!r}")
-    whole = ("budget", "bytes", "baseline_bytes", "compilations")
-    values = {
-        n: _count(report[n]) if n in whole else _number(report[n]) for n in names if n != "of"
-    }
-    _need(0 < values["bytes"] <= values["budget"], "its bytes are over its budget")
-    return cls(parts, operators, rows, Report(of=report["of"], **values))  # type: ignore[arg-type]
+    _need(set(document) == set(_KINDS), f"it has {sorted(document)}, expected {sorted(_KINDS)}")
+    for name, kind in _KINDS.items():
+        _need(_is(document[name], kind), f"its {name} are not what save() writes")
+    _need(document["format"] == FORMAT, f"its format is not {FORMAT!r}")
+    _need(document["version"] == VERSION, f"version {document['version']}, this reads {VERSION}")
+    operators = [tuple(row) for row in document["operators"]]
+    parts = _parts(document["parts"], 0, len(operators), sum(outs for _, outs in operators), 0)
+    report = Report(**document["report"])
+    _need(report.of in ("peak", "temp"), f"of {report.of!r}")
+    _need(0 < report.bytes <= report.budget, "its bytes are over its budget")
+    return cls(parts, operators, [Row(*row) for row in document["rows"]], report)
 
 
 def _parts(found: Any, start: int, end: int, results: int, depth: int) -> tuple[Part, ...]:
-    _need(isinstance(found, list) and bool(found), "parts are a list that is not empty")
+    _need(isinstance(found, list), "parts are a list")
     _need(depth < DEEPEST, f"parts nested deeper than {DEEPEST}")
     parts = []
     for one in found:
-        _need(
-            isinstance(one, dict) and {"stop", "keep"} <= set(one) <= {"stop", "keep", "parts"},
-            f"part {one!r:.80}",
-        )
-        stop, keep = _count(one["stop"]), one["keep"]
+        known = isinstance(one, dict) and {"stop", "keep"} <= set(one) <= {"stop", "keep", "parts"}
+        _need(known and _is(one["stop"], int), f"part {one!r:.80}")
+        stop, keep = one["stop"], one["keep"]
         _need(start < stop <= end, f"a part from {start} to {stop} of {end}")
         if isinstance(keep, list):
-            keep = frozenset(_count(k) for k in keep)
-            _need(all(k < results for k in keep), f"a part keeps results beyond {results}")
+            inside = _is(keep, [int]) and all(k < results for k in keep)
+            _need(inside, f"a part keeps other results than the {results} there are")
+            keep = frozenset(keep)
         else:
             _need(keep in (ALL, MIRROR), f"a part keeps {keep!r}")
         inner = _parts(one["parts"], start, stop, results, depth + 1) if "parts" in one else ()
@@ -396,26 +403,3 @@ def _parts(found: Any, start: int, end: int, results: int, depth: int) -> tuple[
 def _need(condition: bool, problem: str) -> None:
     if not condition:
         raise _Wrong(problem)
-
-
-def _rows(found: Any, width: int, name: str) -> list[Any]:
-    _need(
-        isinstance(found, list) and all(isinstance(r, list) and len(r) == width for r in found),
-        f"{name} are not lists of {width}",
-    )
-    return found  # type: ignore[no-any-return]
-
-
-def _text(x: Any) -> str:
-    _need(isinstance(x, str), f"{x!r:.80} is no text")
-    return x  # type: ignore[no-any-return]
-
-
-def _count(x: Any) -> int:
-    _need(type(x) is int and x >= 0, f"{x!r:.80} is no count")
-    return x  # type: ignore[no-any-return]
-
-
-def _number(x: Any) -> float:
-    _need(type(x) in (int, float) and 0 <= x < float("inf"), f"{x!r:.80} is no number")
-    return float(x)
