@@ -12,8 +12,8 @@ from jax.extend.core import Literal
 
 from mxjax import core
 from mxjax.core import Aval, Call, Dynamic, Value
-from mxjax.core.graph.primitives import AGAIN, CUSTOM, INLINED
 
+from ..model.price import sliced
 from ..trials.measure import counts
 
 # Seconds are an estimate, so that what is evicted does not depend on what else the machine does:
@@ -21,31 +21,6 @@ from ..trials.measure import counts
 _SPEED = {"cpu": (5e10, 1e10), "gpu": (5e13, 2e12), "tpu": (1e14, 1e12)}
 _TRANSCENDENTAL = 10  # operations that an exponential takes
 _LAUNCH = 1e-6
-
-# Equations that only wrap another program, under the name of which parameter.
-_WRAPPERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-_WRAPPING = AGAIN | INLINED | CUSTOM | {"custom_lin"}
-
-
-def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
-    """Which inputs of a jaxpr its wanted results depend on."""
-    alive = {
-        v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w and not isinstance(v, Literal)
-    }
-    for eqn in reversed(jaxpr.eqns):
-        made = [v in alive for v in eqn.outvars]
-        if not any(made) and not eqn.effects:
-            continue
-        used = [True] * len(eqn.invars)
-        if eqn.primitive.name in _WRAPPING and not eqn.effects:
-            inner = next((eqn.params[n] for n in _WRAPPERS if n in eqn.params), None)
-            inner = getattr(inner, "jaxpr", inner)
-            if inner is not None and len(getattr(inner, "invars", ())) == len(used):
-                used = used_inputs(inner, made)
-        alive.update(
-            v for v, u in zip(eqn.invars, used, strict=True) if u and not isinstance(v, Literal)
-        )
-    return [v in alive for v in jaxpr.invars]
 
 
 def bytes_on(aval: Aval) -> int:
@@ -108,7 +83,8 @@ class Operator:
         with jax.enable_x64(True), core.compiler.for_platform(core.platform_of(device)):
             jaxpr = jax.make_jaxpr(call.fn)(*structs).jaxpr
         places = {v: j for j, v in enumerate(jaxpr.invars)}
-        self.used = used_inputs(jaxpr, [True] * len(jaxpr.outvars))
+        read, _, _ = sliced(jaxpr, range(len(jaxpr.outvars)))
+        self.used = [j in read for j in range(len(jaxpr.invars))]
         self.passed = tuple(
             [None if isinstance(v, Literal) else places.get(v) for v in jaxpr.outvars]
         )

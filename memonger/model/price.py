@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core import SCALARS, compiler
-from mxjax.core.graph.jaxprs import cotangent, held, once, pullback
-from mxjax.core.graph.primitives import AGAIN, FREE, INLINED, KEPT
+from mxjax.core.graph.jaxprs import held, once, pullback
+from mxjax.core.graph.primitives import AGAIN, CUSTOM, FREE, INLINED, KEPT
 
 from ..trials.measure import counts
 from .primitives import is_costly, nbytes, slow_bytes, tupled
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INTENSITY = {"cpu": 8.0, "gpu": 24.0, "tpu": 120.0}
 
 # Calls inside of which one looks.
-_OPENED = AGAIN | INLINED
+_OPENED = AGAIN | INLINED | CUSTOM
 
 
 class Price(NamedTuple):
@@ -33,10 +33,8 @@ class Price(NamedTuple):
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
-    kept, from the operands and results ``with_results``. ``space`` are the bytes that it needs while it is at work (a
-    convolution's patches), while its input's gradient is made, and while its weight's is. Where it is computed again
-    XLA keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose
-    gradient is that of a result, as it is: operand and result.
+    kept, from the operands and results ``with_results``. Where it is computed again XLA keeps ``slow`` bytes of what is
+    inside it until it has been differentiated.
     """
 
     flops: float
@@ -50,8 +48,6 @@ class Price(NamedTuple):
     inner_cost: float
     costly: bool
     slow: int = 0
-    space: tuple[int, int, int] = (0, 0, 0)
-    passed: frozenset[tuple[int, int]] = frozenset()
 
 
 class Kept(NamedTuple):
@@ -114,46 +110,7 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         if found.inner and not KEPT.keys().isdisjoint(primitives)
         else 0
     )
-    with (
-        jax.enable_x64(True),
-        compiler.for_platform(platform),
-        compiler.short_of_memory(all_kept=True),
-    ):
-        lean = jax.make_jaxpr(lambda *a: call.fn(*a))(*structs) if costly else traced.jaxpr
-    space = max(_space(lean.jaxpr)), 0, 0
-    passed = frozenset[tuple[int, int]]()
-    convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
-    if convolves or not costly:
-        back = _backward(call.fn, structs, wants, platform)
-        space = space[0], *_space(back.jaxpr)
-        passed = _passed(back.jaxpr, wants, len(outs))
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, passed)
-
-
-def _space(jaxpr: Any) -> tuple[int, int]:
-    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives; the same
-    of a weight's gradient."""
-    data = weight = 0
-    for equation in _equations(jaxpr):
-        name = equation.primitive.name
-        if name.startswith("convolution"):
-            structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
-            run = partial(equation.primitive.impl, **equation.params)
-            opened = _equations(jax.make_jaxpr(run)(*structs).jaxpr)
-            inside = max((nbytes(v.aval) for e in opened for v in e.outvars), default=0)
-            if inside > max(nbytes(v.aval) for v in (*equation.invars, *equation.outvars)):
-                if name.endswith("weight_gradient"):
-                    weight = max(weight, inside)
-                else:
-                    data = max(data, inside)
-    return data, weight
-
-
-def _equations(jaxpr: Any) -> Iterable[Any]:
-    for equation in jaxpr.eqns:
-        yield equation
-        for body in jaxprs_in_params(equation.params):
-            yield from _equations(body)
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow)
 
 
 def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
@@ -171,15 +128,15 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
     inner = []
     turned: set[int] = set()
     for k in left:
-        operands, _, by = _slice(jaxpr.jaxpr, [k])
+        operands, _, by = sliced(jaxpr.jaxpr, [k])
         if by == {"transpose"}:  # the operand itself: XLA gives it the order that is read
             turned |= operands
         elif (
             operands
         ):  # where relu's derivative is zero it reads zeros, which are nowhere kept in a program
             inner.append(k)
-    again, _, primitives = _slice(jaxpr.jaxpr, inner)
-    less, read, _ = _slice(jaxpr.jaxpr, inner, len(results))
+    again, _, primitives = sliced(jaxpr.jaxpr, inner)
+    less, read, _ = sliced(jaxpr.jaxpr, inner, len(results))
     return Kept(
         frozenset(turned.union(i for kind, i in plan if kind == "in")),
         frozenset(i for kind, i in plan if kind == "out"),
@@ -190,37 +147,9 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
     )
 
 
-def _backward(
-    fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool], platform: str
-) -> Any:
-    """The jaxpr of a function's pullback: from its results' gradients and its operands to the operands' gradients."""
-
-    def gradients(given: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        out, pull = pullback(tupled(fn), inputs, wants)
-        return pull(tuple(map(cotangent, out, given)))
-
-    with (
-        jax.enable_x64(True),
-        compiler.for_platform(platform),
-        compiler.short_of_memory(all_kept=True),
-    ):
-        results = jax.eval_shape(tupled(fn), *structs)
-        return jax.make_jaxpr(gradients)(results, structs)
-
-
-def _passed(back: Any, wants: Sequence[bool], results: int) -> frozenset[tuple[int, int]]:
-    """The operands whose gradient is that of a result, in another shape at most, and that result; in pairs."""
-    found = set()
-    for k, operand in enumerate(i for i, w in enumerate(wants) if w):
-        read, _, by = _slice(back, [k])
-        if len(read) == 1 and by <= FREE and min(read) < results:
-            found.add((operand, min(read)))
-    return frozenset(found)
-
-
-def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], set[int], set[str]]:
-    """The inputs on which some outputs of a jaxpr depend, the last outputs (so many are ``given``) that
-    spare the way to what they are made of, and the primitives in between."""
+def sliced(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], set[int], set[str]]:
+    """The inputs on which some outputs of a jaxpr, and its effects, depend, the last outputs (so many are ``given``)
+    that spare the way to what they are made of, and the primitives in between."""
     known = {id(v): k for k, v in enumerate(jaxpr.outvars[len(jaxpr.outvars) - given :])}
     wanted = {id(jaxpr.outvars[k]) for k in outs}
     primitives: set[str] = set()
@@ -231,13 +160,13 @@ def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], s
             known[id(equation.outvars[k])] for k in used if id(equation.outvars[k]) in known
         )
         used = [k for k in used if id(equation.outvars[k]) not in known]
-        if not used:
+        if not used and not equation.effects:
             continue
         bodies = list(jaxprs_in_params(equation.params))
         reads = range(len(equation.invars))
         name = equation.primitive.name
         if name in _OPENED and len(bodies) == 1:
-            reads, _, inner = _slice(bodies[0], used)  # type: ignore[assignment]
+            reads, _, inner = sliced(bodies[0], used)  # type: ignore[assignment]
             primitives |= inner
         else:
             primitives.add(name)

@@ -10,6 +10,7 @@ import jax
 
 import mxjax
 from mxjax import errors
+from mxjax.display.notebooks import Tabled
 
 from ..arrangement.parts import ALL, Part
 from ..trials.rehearse import rehearse
@@ -71,7 +72,7 @@ class Sublinear(Chain):
         return ("sublinear", self.options())
 
 
-class Segmented(Sublinear):
+class Segmented(Tabled, Sublinear):
     """A plan in segments, to be looked at and given to ``hybridize(mirror=plan)``.
 
     For other inputs than those it was made for, it searches again with the same options.
@@ -102,29 +103,25 @@ class Segmented(Sublinear):
     def __repr__(self) -> str:
         return f"<memonger.sublinear: {len(self.segments)} segments, {self.peak_bytes / 2**20:.2f} MiB>"
 
-    def __str__(self) -> str:
-        width = max([len(_span(s)) for s in self.segments], default=0)
-        width = max(width, len("segment")) + 2
-        lines = [
-            f"{'segment':<{width}}{'steps':>6}{'kept MiB':>10}{'inside MiB':>12}{'again Gflop':>13}"
-        ]
-        for s in self.segments:
-            again = f"{s.flops / 1e9:.3f}" if s.again else "-"
-            lines.append(
-                f"{_span(s):<{width}}{s.steps:>6}{s.kept_bytes / 2**20:>10.2f}"
-                f"{s.inside_bytes / 2**20:>12.2f}{again:>13}"
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
+        mib, stats = 2**20, self.stats
+        rows: list[tuple[str, ...]] = [
+            (
+                s.first if s.first == s.last else f"{s.first} .. {s.last}",
+                str(s.steps),
+                f"{s.kept_bytes / mib:.2f}",
+                f"{s.inside_bytes / mib:.2f}",
+                f"{s.flops / 1e9:.3f}" if s.again else "-",
             )
-        share = self.again_flops / self.flops if self.flops else 0.0
-        lines.append(
-            f"{self.peak_bytes / 2**20:.2f} MiB held at the worst moment, {self.plain_bytes / 2**20:.2f} MiB with "
-            f"nothing computed again; again: {share:.0%} of the forward pass"
-        )
-        stats = self.stats
-        lines.append(
+            for s in self.segments
+        ]
+        notes = (
+            f"{self.peak_bytes / mib:.2f} MiB held at the worst moment, {self.plain_bytes / mib:.2f} MiB with "
+            f"nothing computed again; again: {self.again_flops / max(self.flops, 1):.0%} of the forward pass",
             f"{stats.evaluated} plans judged: {stats.thresholds} thresholds, {stats.generations} generations of "
-            f"{stats.population}; {stats.concurrent} at a time"
+            f"{stats.population}; {stats.concurrent} at a time",
         )
-        return "\n".join(lines)
+        return ("segment", "steps", "kept MiB", "inside MiB", "again Gflop"), rows, notes
 
 
 def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
@@ -276,10 +273,6 @@ def _arrays(out: Any) -> list[Any]:
     if isinstance(out, (list, tuple)):
         return [a for o in out for a in _arrays(o)]
     return [out]
-
-
-def _span(s: Segment) -> str:
-    return s.first if s.first == s.last else f"{s.first} .. {s.last}"
 
 
 _results: dict[Hashable, _Result] = {}

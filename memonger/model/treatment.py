@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from mxjax.core import SCALAR
@@ -38,7 +39,7 @@ def treatment(
         k for k in every if k in back.own and k not in back.again and (keep is None or k in keep)
     }
     takes = frozenset(k for k in every if k not in back.own)
-    bytes_ = _most(chain, start, stop, back.stays(kept), back.making) if work else 0
+    bytes_ = _most(chain, start, stop, back.stays(kept)) if work else 0
     return Treatment(frozenset(kept), takes, back.flops, back.cost, bytes_)
 
 
@@ -64,9 +65,6 @@ class _Backward:
         self.inside: list[
             tuple[int, int, int]
         ] = []  # of calls that are computed again: until, since, bytes
-        self.making: list[
-            tuple[int, int]
-        ] = []  # in which turn they are computed, and the bytes for that
         self.flops = self.cost = 0.0
 
     def differentiate(self, at: int) -> None:
@@ -105,7 +103,6 @@ class _Backward:
         self.cost += p.cost
         turn = max(self.since[k] for k in range(s.first, s.first + len(s.avals)) if k in self.since)
         self.inside.append((at, turn, p.slow))
-        self.making.append((turn, p.space[0]))
         for i in s.args:
             if 0 <= i < SCALAR:
                 self.operands.add(i)
@@ -128,18 +125,12 @@ class _Backward:
         yield from gradients(self.chain, self.start, self.stop)
 
 
-def _most(
-    chain: Chain,
-    start: int,
-    stop: int,
-    stays: Iterable[tuple[int, int, int]],
-    making: Iterable[tuple[int, int]],
-) -> int:
+def _most(chain: Chain, start: int, stop: int, stays: Iterable[tuple[int, int, int]]) -> int:
     """The most bytes in use in the backward pass: what ``stays`` until one place, from another on (the backward
-    pass comes there before), so many bytes; and what ``making`` takes in a step's turn.
+    pass comes there before), so many bytes.
 
-    In a step's turn first is made what it needs, and of that its weight's gradient; then comes its input's. Each
-    has a place here: twice the number of the step and one, and twice the number.
+    In a step's turn first is made what it needs; then comes its operands' gradient. Each has a place here: twice the
+    number of the step and one, and twice the number.
     """
     change = [0] * (2 * (stop - start) + 1)
 
@@ -149,58 +140,25 @@ def _most(
 
     for until, since, nbytes in stays:
         use(until, min(since, 2 * stop - 1), nbytes)
-    made: dict[int, int] = {}  # what is made again in a turn, and then the weight's gradient
-    for turn, nbytes in making:
-        made[turn] = max(made.get(turn, 0), nbytes)
     for at, p in enumerate(chain.prices[start:stop], start):
-        use(
-            2 * at,
-            2 * at,
-            p.space[1] + (p.inner if p.costly and chain.has_buffer(("inner", at)) else 0),
-        )
-        use(2 * at + 1, 2 * at + 1, max(made.get(at, 0), p.space[2]))
-    most = now = 0
-    for x in change:
-        now += x
-        most = max(most, now)
-    return most
+        if p.costly and chain.has_buffer(("inner", at)):
+            use(2 * at, 2 * at, p.inner)
+    return max(accumulate(change))
 
 
 def gradients(chain: Chain, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
     """The gradients of the backward pass through some steps: until a place (:func:`_most`), from another on, bytes.
 
-    A gradient lives from its first reader's turn (from the beginning those that are given) to its maker's. Where
-    that reader passes on the gradient that it was given (a sum), both are one array, up to the next reader's turn.
+    A gradient lives from its last reader's turn (from the beginning those that are given) to its maker's.
     """
     own = chain.made(start, stop)
-    readers: dict[int, list[int]] = {}
-    for at in range(start, stop):
+    high = {k: stop for k in own if k in chain.wanted and chain.last.get(k, -1) >= stop}
+    for at in range(stop - 1, start - 1, -1):
         for i in chain.steps[at].args:
             if i >= 0 and i in chain.wanted:
-                readers.setdefault(i, []).append(at)
-    given = {k for k in own if k in chain.wanted and chain.last.get(k, -1) >= stop}
-    low = {k: chain.maker[k] if k in own else start for k in given.union(readers)}
-    high = {k: stop if k in given else readers[k][-1] for k in low}
-    whose: dict[int, int] = {}  # the array that a gradient is, where it has none of its own
-    for k in sorted(low, reverse=True):  # what is made later passes its gradient on first
-        at = high[k]
-        if k in given or readers[k].count(at) > 1:
-            continue
-        step = chain.steps[at]
-        source = next(
-            (step.first + r for o, r in chain.prices[at].passed if step.args[o] == k), None
-        )
-        if source not in low:
-            continue
-        another = readers[k][-2] if len(readers[k]) > 1 else -1
-        source = whose.get(source, source)
-        low[source] = min(low[source], max(low[k], another + 1))
-        high[k] = another
-        if another < low[k]:
-            whose[k] = source
-    for k, until in low.items():
-        if until <= high[k]:
-            yield 2 * until, 2 * high[k], chain.gradients((k,))
+                high.setdefault(i, at)
+    for k, since in high.items():
+        yield 2 * (chain.maker[k] if k in own else start), 2 * since, chain.gradients((k,))
 
 
 def pauses(chain: Chain, start: int, stop: int, keep: frozenset[int]) -> list[int]:

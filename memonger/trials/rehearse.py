@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -68,20 +69,14 @@ def rehearse(
 
 def rehearsed(fn: Callable[..., Any], *args: Any) -> Measured:
     """The cost of ``fn(*args)``, compiled; inside :func:`put_back`."""
-    costs = [cost(program, runs) for program, runs in programs(fn, *args)]
-    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
-    return Measured(tuple(costs))
-
-
-def programs(fn: Callable[..., Any], *args: Any) -> list[tuple[Any, int]]:
-    """The programs that ``fn(*args)`` would run, compiled, and how often; inside :func:`put_back`."""
     with core.rehearsal() as found:
         kept = fn(*args)  # until the end: what the step returns is held by the caller of a real one
     del kept
-    runs: dict[int, int] = {}
-    for p in found.programs:
-        runs[id(p)] = runs.get(id(p), 0) + 1
-    return [(p, runs[id(p)]) for p in {id(p): p for p in found.programs}.values()]
+    programs = {id(p): p for p in found.programs}
+    runs = Counter(id(p) for p in found.programs)
+    costs = [cost(p, runs[key]) for key, p in programs.items()]
+    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
+    return Measured(tuple(costs))
 
 
 @contextmanager
