@@ -131,10 +131,10 @@ def test_gradients_of_parameters_do_not_wait_for_the_end(kept: memonger.Measured
 def test_what_waits_in_the_room_of_gradients_is_free() -> None:
     """64 rows: what crosses has 8 KiB, two gradients of each block 16 KiB. Each block is a segment, and the bytes
     do not grow with the depth; a segment of one block need not make its result again."""
-    few, many = (_cost("sublinear", n, rows=64) for n in (6, 24))
+    few, many = (_cost("sublinear", n, rows=64) for n in (4, 12))
     assert many.temp_bytes <= 1.05 * few.temp_bytes
-    plain = _cost("barriers", 24, rows=64)
-    assert many.temp_bytes <= 0.1 * plain.temp_bytes
+    plain = _cost("barriers", 12, rows=64)
+    assert many.temp_bytes <= 0.2 * plain.temp_bytes  # half as deep, so twice the share
     # Of a forward pass, a third of the arithmetic, half is done again.
     assert many.flops <= 1.01 * 7 / 6 * plain.flops
 
