@@ -92,8 +92,9 @@ bench-kvstore: $(VENV)/.ready
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py
 
+CORES ?= 1
 bench-nets: $(VENV)/.ready
-	$(RUN) -m benchmarks.nets $(ONLY)
+	$(RUN) -m benchmarks.nets --cores $(CORES) $(ONLY)
 
 bench-ops: $(VENV)/.ready
 	$(RUN) benchmarks/ops.py

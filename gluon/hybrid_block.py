@@ -436,7 +436,7 @@ class HybridBlock(HybridState, Block):
         except NoArrays:
             if not in_opened():
                 raise
-            self._opened = Opened(None, self)
+            self._opened, self._served = Opened(None, self), None
         return None
 
     def _check_graphs(self) -> None:

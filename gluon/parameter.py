@@ -29,19 +29,25 @@ __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 __all__ += ["ParameterDict", "tensor_types"]  # noqa: F822  (found when they are asked for)
 
 
-class Layout:
+class _Layout:
     """``version`` grows whenever a parameter gets other arrays or a block other children: cached graphs
     look only then whether they are still right."""
 
-    version = 0
-    #: Another object once operators compute something else than before (mixed precision).
-    operators = object()
+    __slots__ = ("operators", "version")
 
-    @classmethod
-    def renew(cls) -> None:
+    def __init__(self) -> None:
+        self.version = 0
+        #: Another object once operators compute something else than before (mixed precision).
+        self.operators = object()
+
+    def renew(self) -> None:
         """No graph is right any more."""
-        cls.version += 1
-        cls.operators = object()
+        self.version += 1
+        self.operators = object()
+
+
+#: An object, for each call of a network looks at it: a class's attribute takes several times as long.
+Layout = _Layout()
 
 
 hooks.row_listeners.append(Layout.renew)

@@ -40,7 +40,7 @@ def compile_ahead(block: HybridBlock, inputs: Sequence[Any], dtype: Any, train: 
         autograd.backward([a for a in flatten(out)[0] if isinstance(a, NDArray)])
         return out
 
-    known, block._graphs = block._graphs, {}
+    known, block._graphs, block._served = block._graphs, {}, None
     block._optimizing = True  # a graph's first call is no trial of NumPy's
     try:
         quietly = settings.scope({"engine.cold": "compile", "engine.graph_breaks": "quiet"})

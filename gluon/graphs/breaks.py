@@ -319,7 +319,7 @@ def give_up(broken: GraphBreak, args: tuple[Any, ...]) -> None:
         asker = path[-1]
         known = asker._opened is not None
         for block in path:
-            block._opened = Opened(cause, block)
+            block._opened, block._served = Opened(cause, block), None
         if cause.asks not in _TO_PYTHON and path[0]._opened is not None:
             path[0]._opened.args = args
     if known or cause.asks == _FUNCTION or _on_break() == "quiet":

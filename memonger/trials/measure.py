@@ -13,9 +13,8 @@ from mxjax.hlo import Computation, module_of, parse_module
 
 @dataclass(frozen=True)
 class Cost:
-    """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations
-    (in loops as often as XLA knows that they turn), and bytes that are read and written by them (``accessed_bytes``;
-    those of a loop count once).
+    """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations,
+    and bytes that are read and written by them (``accessed_bytes``), in loops as often as XLA knows that they turn.
 
     Args:
       name: the name, which texts and files have; one is made if it is left out.
@@ -170,32 +169,34 @@ _TRANSCENDENTAL = frozenset(
 )
 
 
-def repeated(compiled: Any) -> float:
-    """The arithmetic of loops beyond their first turn, which is all that XLA counts of them."""
+def repeated(compiled: Any) -> tuple[float, float]:
+    """The arithmetic and the bytes touched of loops beyond their first turn, which is all that XLA counts of them."""
     module = module_of(compiled)
     if b"known_trip_count" not in module:
-        return 0.0
-    known: dict[int, tuple[float, float]] = {}
+        return 0.0, 0.0
+    known: dict[int, tuple[float, float, float, float]] = {}
 
-    def flops(computation: Computation) -> tuple[float, float]:
-        """As it is done, and as XLA counts it."""
+    def work(computation: Computation) -> tuple[float, float, float, float]:
+        """Arithmetic and bytes, as they are and as XLA counts them."""
         if id(computation) not in known:
-            done = counted = 0.0
+            total = [0.0, 0.0, 0.0, 0.0]
             for i in computation.instructions:
-                own: list[tuple[float, float]] = []
-                if i.opcode not in _TRANSCENDENTAL:
-                    own = [(i.flops, i.flops)]
+                flops = 0.0 if i.opcode in _TRANSCENDENTAL else float(i.flops)
+                own = [(flops, float(i.traffic)) * 2]
                 if i.opcode in ("fusion", "call", "while"):
-                    own = [flops(c) for c in i.called]
-                done += i.turns * sum(x for x, _ in own)
-                counted += sum(x for _, x in own)
-            known[id(computation)] = done, counted
+                    own = [work(c) for c in i.called]
+                if i.opcode == "fusion":  # of its memory what stands around it tells
+                    own = [(f, 0.0, once, 0.0) for f, _, once, _ in own]
+                    own.append((0.0, float(i.traffic)) * 2)
+                for k in range(4):
+                    total[k] += (i.turns if k < 2 else 1) * sum(o[k] for o in own)
+            known[id(computation)] = tuple(total)  # type: ignore[assignment]
         return known[id(computation)]
 
     entry = parse_module(module).entry
     assert entry is not None
-    done, counted = flops(entry)
-    return done - counted
+    flops, touched, flops_once, touched_once = work(entry)
+    return flops - flops_once, touched - touched_once
 
 
 def counts(stage: Any) -> dict[str, float]:
@@ -211,6 +212,7 @@ def cost(program: Any, runs: int) -> Cost:
     """What XLA says of a compiled program (``core.compile.program.Program``)."""
     memory = program.compiled.memory_analysis()
     counted = counts(program.compiled)
+    flops, touched = repeated(program.compiled)
     return Cost(
         program.name,
         len(program.steps),
@@ -219,8 +221,8 @@ def cost(program: Any, runs: int) -> Cost:
         memory.argument_size_in_bytes,
         memory.output_size_in_bytes,
         memory.alias_size_in_bytes,
-        counted.get("flops", 0.0) + repeated(program.compiled),
-        int(counted.get("bytes accessed", 0.0)),
+        counted.get("flops", 0.0) + flops,
+        int(counted.get("bytes accessed", 0.0) + touched),
     )
 
 

@@ -168,6 +168,9 @@ def numbers_of_tensor(tensor: Any) -> np.ndarray:
     return tensor.numpy()  # type: ignore[no-any-return]
 
 
+_new: Any = object.__new__
+
+
 class Handle:
     """A mutable handle. ``_v`` is the value it holds; views hold none and ask ``_base`` for it."""
 
@@ -293,7 +296,7 @@ class Handle:
 
     @classmethod
     def _wrap(cls, v: Value) -> Any:
-        h = object.__new__(cls)
+        h = _new(cls)
         h._v = v
         h._var = None
         return h

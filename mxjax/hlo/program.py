@@ -108,10 +108,8 @@ class Instruction:
 
     @property
     def traffic(self) -> int:
-        """Bytes that it reads and writes, each operand counted once."""
-        if self.opcode in _IDLE:
-            return 0
-        return self.nbytes + sum({id(o): o.nbytes for o in self.operands}.values())
+        """Bytes that it reads and writes: each operand once, or the part of it that is cut out or overwritten."""
+        return _traffic(self)
 
 
 @dataclass(slots=True)
@@ -255,6 +253,52 @@ def _text(shape: dict[str, Any]) -> str:
         return f"({', '.join(map(_text, parts))})"
     name = _TYPES.get(shape.get("type", 0), ("?", 0))[0]
     return f"{name}[{','.join(map(str, shape.get('dimensions', ())))}]"
+
+
+def _traffic(instruction: Instruction) -> int:
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode in _IDLE:
+        return 0
+    if opcode == "dynamic-slice":
+        return 2 * instruction.nbytes
+    if opcode == "dynamic-update-slice":
+        return 2 * operands[1].nbytes
+    read = {id(o): o.nbytes for o in operands}
+    written = instruction.nbytes
+    inside = instruction.called[0] if opcode == "fusion" and instruction.called else None
+    if inside is not None and inside.root is not None:
+        root = inside.root
+        made = [_unnamed(o) for o in (root.operands if root.opcode == "tuple" else (root,))]
+        put = [i for i in made if i.opcode == "dynamic-update-slice"]
+        written = sum(i.operands[1].nbytes if i in put else i.nbytes for i in made)
+        for p in inside.instructions:
+            if p.opcode == "parameter" and p.place < len(operands):
+                part = _part(p, put)
+                if part is not None:
+                    read[id(operands[p.place])] = part
+    return written + sum(read.values())
+
+
+def _unnamed(instruction: Instruction) -> Instruction:
+    """What a bitcast gives another shape."""
+    while instruction.opcode == "bitcast":
+        instruction = instruction.operands[0]
+    return instruction
+
+
+def _part(parameter: Instruction, put: list[Instruction]) -> int | None:
+    """The bytes that a fusion reads of an operand of which it takes or overwrites parts alone; None of others."""
+    cut = 0
+    users = list(parameter.users)
+    while users:
+        user = users.pop()
+        if user.opcode == "bitcast":
+            users.extend(user.users)
+        elif user.opcode == "dynamic-slice":
+            cut += user.nbytes
+        elif user not in put or _unnamed(user.operands[1]) is parameter:
+            return None
+    return cut
 
 
 def _flops(instruction: Instruction) -> int:

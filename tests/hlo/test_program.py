@@ -41,6 +41,19 @@ def test_operations_of_convolutions(stride, pad, dilation, base):
     assert found.flops == 2 * n * f * c * pairs
 
 
+def test_bytes_of_parts():
+    """A row that is taken out of a matrix, and one that is put in its place."""
+
+    def put(x, k):
+        row = jax.lax.dynamic_slice(x, (k, 0), (1, 512)) * 2 + 1
+        return jax.lax.dynamic_update_slice(x, row, (k + 1, 0))
+
+    compiled = jax.jit(put, donate_argnums=0).lower(jnp.ones((100, 512)), 3).compile()
+    program = parse_module(module_of(compiled))
+    touched = sum(i.traffic for i in program.entry.instructions)
+    assert 2 * 4 * 512 <= touched <= 6 * 4 * 512
+
+
 def test_turns_of_loops():
     program = _instructions(
         lambda x: jax.lax.fori_loop(0, 7, lambda k, y: y @ x, x), jnp.ones((8, 8))

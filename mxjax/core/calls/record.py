@@ -20,10 +20,12 @@ from ..placement.devices import default_device, shown
 from ..run import cold, scheduler
 from ..run.failures import Postponed, failed_value, unchecked_avals
 from ..run.interrupts import is_asynchronous
+from ..run.known import begin_with, on_device, wanted
 from ..stats import stats
 from . import varying
 from .aval import Aval, NamedDevice
 from .call import Call, Row, dressed
+from .known import Known
 from .segment import Elsewhere, Segment, Step, TracedInput, mirroring, user_site
 from .state import ThreadState, local, rules
 from .value import TRACED, Dynamic, Failure, Value, movable, pending_errors, renamed, traced
@@ -143,54 +145,72 @@ def record2(call: Call, a: Value, b: Value) -> Value:
         raise
 
 
-def record_known(step: Step, holders: Sequence[Any]) -> Value | None:
+def record_known(st: ThreadState, step: Step, holders: Sequence[Any]) -> Value | None:
     """:func:`record` of a call of one result that is the first of its segment, where its step is known.
 
+    Where such a call ran by itself before, it waits beside the segment (`Known`) until it is read, or others follow.
     None, and nothing is recorded, where it is not the first there, where its operands are not concrete or of other
     avals, and where there is more to do than to record it.
 
     Args:
+      st: this thread's state.
       step: what the call was recorded as in that place.
       holders: the arrays whose values are its operands, as many as the step takes.
     """
-    st = local.st
+    known = st.known
+    if known.value is not None and wanted(known) is not None:
+        _take(st, known)
     seg = st.seg
-    slots = seg.slots
     if (
         seg.step is not step.parent
-        or slots
+        or seg.slots
         or st.slow
         or step.reach >= st.soft
         or seg.times is not None
         or seg.closed
     ):
         return None
-    try:
-        slot = -1
-        for h, aval in zip(holders, step.new_ins):  # noqa: B905  (the rest is asked below)
-            v = h._v
-            if v is None or v.aval is not aval or v.seg is not None or type(v.arr) is Failure:
-                slots.clear()
-                return None
-            slots[v] = slot
-            slot -= 1
-        if len(slots) != step.n_ins:  # one value in two places
-            slots.clear()
+    ins, arrays, kind = [], [], known.kind
+    for h, aval in zip(holders, step.new_ins):  # noqa: B905  (as many)
+        v = h._v
+        if v is None or v.aval is not aval or v.seg is not None:
             return None
-        v = _new(Value)
-        v.seg = seg
-        v.idx = step.first
-        v.aval = step.one  # type: ignore[assignment]
-        v.tape = None
-        v.shared = False
-        seg.step = step
-        seg.outs.append(v)
-        if seg.closed:
-            return _finish(st, seg, step, step.call, tuple(slots), (v,))[0]
-        return v
-    except BaseException:
-        seg.mend()
-        raise
+        array = v.arr
+        if type(array) is not kind:
+            array = _of_programs(known, v)
+            if array is None:
+                return None
+        ins.append(v)
+        arrays.append(array)
+    v = _new(Value)
+    v.seg = known
+    v.idx = 0
+    v.aval = step.one  # type: ignore[assignment]
+    v.tape = None
+    v.shared = False
+    known.ins = ins
+    known.arrays = arrays
+    known.step = step
+    known.value = v
+    if step.solo is None:
+        _take(st, known)
+    return v
+
+
+def _of_programs(known: Known, v: Value) -> Any:
+    """What a concrete value holds, NumPy's array put on its device; None where programs do not take it."""
+    if type(v.arr) is np.ndarray:
+        on_device((v,))
+    if not isinstance(v.arr, jax.Array):
+        return None
+    known.kind = type(v.arr)
+    return v.arr
+
+
+def _take(st: ThreadState, known: Known) -> None:
+    """Let a call that waits by itself be the first of this thread's segment, or run where it is not."""
+    if known.state is not st or not begin_with(known, st):
+        scheduler.flush(known)
 
 
 def record_scalar(row: Row, a: Value, s: float | int) -> Value:
@@ -213,6 +233,9 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
             key = (row, a.idx if a.seg is seg else seg.enter(a), s, type(s))
         except (Elsewhere, TracedInput):
             seg.rollback()
+            if type(a.seg) is Known:
+                _take(st, a.seg)
+                return record_scalar(row, a, s)
             return record(row.bind((("scalar", s),)), (a,))[0]
         step = seg.step.next.get(key)
         moving = False
@@ -457,6 +480,11 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
     st.seg.rollback()
     if any(v.seg is TRACED for v in inputs):
         return _run_traced(st, call, inputs)
+    waiting = [v.seg for v in inputs if type(v.seg) is Known]
+    if waiting:
+        for known in waiting:
+            _take(st, known)
+        return record(call, inputs)
     devices = _devices(inputs)
     if any(type(d) is NamedDevice and d.compute is not d for d in devices):
         return record(call, _from_keepers(inputs, devices))

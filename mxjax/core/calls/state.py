@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..hooks import call_listeners, modes_of_thread, observers
+from .known import Known
 from .segment import Segment, Step
 
 
@@ -82,6 +83,7 @@ class ThreadState:
         "churn",
         "device",
         "differentiating",
+        "known",
         "limit",
         "lock",
         "modes",
@@ -126,6 +128,7 @@ class ThreadState:
         self.seg: Segment = Segment(self, None)
         self.segs: dict[Any, Segment] = {}
         self.aside: dict[Any, Segment] = {}  # those of calls apart from the others (`graph.apart`)
+        self.known = Known(self)
         states.add(self)
 
     def switch(self, device: Any) -> Segment:

@@ -144,7 +144,7 @@ class Store:
                 if program is newest:
                     continue
                 if stood is None:  # threads that record stand on steps which may lead nowhere yet
-                    stood = {id(seg.step) for st in list(states) for seg in st.open()}
+                    stood = {id(at.step) for st in list(states) for at in (*st.open(), st.known)}
                 step = self._drop(program)
                 if step is not None:
                     if len(self._ghosts) > GHOSTS:

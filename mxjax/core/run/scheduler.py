@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,8 +14,9 @@ import numpy as np
 
 from ... import errors
 from ..calls import varying
-from ..calls.aval import MeshDevice, NamedDevice, physical
+from ..calls.aval import MeshDevice, NamedDevice
 from ..calls.call import Call
+from ..calls.known import Known
 from ..calls.reading import asked
 from ..calls.segment import Segment, Step, Tree
 from ..calls.state import Churn, ThreadState, local, rules, states, tell_calls
@@ -40,6 +41,7 @@ from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
 from .failures import fail, failed_beside, lose
 from .halves import known_rest
 from .host_compute import computed_here
+from .known import on_device, run_known, wanted
 from .spared import spared
 from .work import Work
 
@@ -56,12 +58,16 @@ def _calibrate() -> int:
 _UNHELD = _calibrate()
 
 
-def flush(seg: Segment) -> None:
+def flush(seg: Segment | Known) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
     if interrupts.swallowed:
         interrupts.hear_swallowed()
     if type(seg) is not Segment:
-        seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
+        v = wanted(seg) if type(seg) is Known else None
+        if v is not None:
+            read(v, raw=True)
+        elif type(seg) is not Known:
+            seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
         return
     if seg.graph:
         raise asked(seg)
@@ -79,6 +85,8 @@ def flush(seg: Segment) -> None:
             if solo is not None and not observers and not memory_managers:
                 _run_solo(seg, solo)
                 return
+            if seg.state.known.value is not None:
+                flush(seg.state.known)
             if len(seg.slots) != step.n_ins or len(seg.outs) != step.n_outs:
                 seg.mend()
                 step = seg.step
@@ -203,7 +211,7 @@ def _run_solo(seg: Segment, solo: Any) -> None:
     stats.solo += 1
     try:
         if step.call.graph is not None:  # type: ignore[union-attr]
-            (array,) = solo(*_fetched(slots, seg.device))
+            (array,) = solo(*on_device(slots))
         elif len(slots) == 1:
             (a,) = slots
             (array,) = solo(a.arr)
@@ -461,16 +469,6 @@ def _began(array: Any) -> None:
         _wait_for_oldest()
 
 
-def _fetched(ins: Iterable[Value], device: Any) -> list[Any]:
-    """The arrays of a network's inputs and weights, those of NumPy put on the device once for all."""
-    arrays = [v.arr for v in ins]
-    if np.ndarray in map(type, arrays):
-        for k, v in enumerate(ins):
-            if type(arrays[k]) is np.ndarray:
-                arrays[k] = v.arr = quick_put(arrays[k], physical(device))
-    return arrays
-
-
 def _wait_for_oldest() -> None:
     """The queue of running programs is full: wait until those over its bound are done."""
     while len(_running) > rules.queue:
@@ -500,13 +498,21 @@ def _run_managed(manager: MemoryManager, work: Work) -> None:
 _running: deque[weakref.ref[Any]] = deque(maxlen=256)
 
 
-def read(v: Value, raw: bool = False) -> Any:
+def read(v: Value, raw: bool = False, waiting: bool = False) -> Any:
     """The array of a value; runs its segment if it is pending, raises what its program raised.
 
-    ``raw``: what the value holds, be it given up, failed, or NumPy's.
+    ``raw``: what the value holds, be it given up, failed, or NumPy's. ``waiting``: the caller waits for
+    it at once, so that `wait_all` need not know of it.
     """
     seg = v.seg
     if seg is not None:
+        if type(seg) is Known:
+            array = run_known(seg, v)
+            if array is None:
+                return read(v, raw, waiting)
+            if not waiting and type(array) is not Failure and not array.is_ready():
+                _began(array)
+            return array if raw or type(array) is not Failure else _unusual(v, array)
         if seg is TRACED:
             return v.arr
         solo = seg.step.solo
@@ -523,7 +529,7 @@ def read(v: Value, raw: bool = False) -> Any:
         else:
             flush(seg)
     arr = v.arr
-    return _unusual(v, arr) if type(arr) in UNUSUAL and not raw else arr
+    return arr if raw or type(arr) not in UNUSUAL else _unusual(v, arr)
 
 
 # What stands for an array that cannot simply be handed out; asked for in one look-up per read.
@@ -581,6 +587,8 @@ def at_limit(st: ThreadState, seg: Segment, call: Call) -> None:
 def flush_thread(st: ThreadState | None = None) -> None:
     """Run everything this thread has recorded."""
     st = st or local.st
+    if st.known.value is not None:
+        flush(st.known)
     for seg in st.segments():
         if not seg.closed and seg.step.depth:
             flush(seg)

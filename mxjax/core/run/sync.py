@@ -35,16 +35,13 @@ def _limited(v: Value) -> Any:
 def wait(v: Value) -> None:
     """Wait until a value is computed."""
     start = time.time_ns() if observers else 0
-    if deadlines:
-        array = _limited(v)
-    else:
-        array = read(v, raw=True)
+    array = _limited(v) if deadlines else read(v, True, True)
+    if type(array) in UNUSUAL:
         if type(array) is np.ndarray:  # it is in the host's memory, and may stay there
             if start:
                 _watched("wait_to_read", start)
             return
-        if type(array) in UNUSUAL:
-            array = read(v)
+        array = read(v)
     if v.seg is TRACED:
         return
     try:
@@ -60,11 +57,11 @@ def wait(v: Value) -> None:
 def to_host(v: Value) -> np.ndarray:
     """A NumPy copy of a value."""
     start = time.time_ns() if observers else 0
-    if not deadlines:
-        here = read(v, raw=True)
-        if type(here) is np.ndarray:  # it never left the host's memory
-            return here.copy()
-    array = _limited(v) if deadlines else read(v)
+    array = _limited(v) if deadlines else read(v, True, True)
+    if type(array) in UNUSUAL:
+        if type(array) is np.ndarray:  # it never left the host's memory
+            return array.copy()
+        array = read(v)
     if v.seg is TRACED:
         raise errors.MXNetTypeError(
             "asnumpy() inside jax.jit, jax.grad or jax.vmap: the array has no numbers there. "

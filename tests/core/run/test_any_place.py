@@ -39,15 +39,15 @@ FILES = frozenset(
     str(path)
     for name in (
         *(f"core/{name}.py" for name in (
-            "calls/call", "calls/reading", "calls/record", "calls/rng", "calls/segment", "calls/state", "calls/value",
+            "calls/call", "calls/known", "calls/reading", "calls/record", "calls/rng", "calls/segment", "calls/state", "calls/value",
             "compile/program", "compile/store", "graph/graph", "graph/tape", "interpret/by_call", "interpret/symbolic",
-            "placement/memory", "run/choice", "run/cold", "run/host_compute", "run/interrupts", "run/scheduler",
+            "placement/memory", "run/choice", "run/cold", "run/host_compute", "run/interrupts", "run/known", "run/scheduler",
             "run/sync", "calls/varying",
         )),
         *(f"array/{name}.py" for name in ("handle", "indexing", "invoke", "ndarray", "operators", "view")),
         *(f"optimizer/{name}.py" for name in ("optimizer", "rules", "updater")),
         *(f"gluon/{name}.py" for name in (
-            "block", "graphs/breaks", "graphs/cached_graph", "hybrid_block", "parameter", "trainer",
+            "block", "graphs/breaks", "graphs/cached_graph", "graphs/served", "hybrid_block", "parameter", "trainer",
         )),
         *(f"kvstore/{name}.py" for name in ("_collective", "_gather", "_row_sparse", "_zero_devices", "base", "store")),
         *(f"module/{name}.py" for name in ("base_module", "executor_group", "module", "steps")),

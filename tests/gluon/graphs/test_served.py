@@ -206,3 +206,173 @@ def test_eight_threads(served):
         t.join(60)
     assert len(found) == 400 and all(np.array_equal(f, found[0]) for f in found)
     np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-6)
+
+
+def close(found, want):
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_follows_is_of_the_same_program(served):
+    net, x, whole = served
+    want = expected(net, x)
+
+    def ran(step):
+        before = mx.engine.stats()["segments"]
+        close(step(), want)
+        return mx.engine.stats()["segments"] - before
+
+    for _ in range(3):
+        net(x).wait_to_read()
+        assert ran(lambda: (net(x) * 2 - net(x)).asnumpy()) == 1
+        assert ran(lambda: (1.0 + net(x) + (-1.0)).asnumpy()) == 1
+        assert ran(lambda: mx.np.concatenate([net(x)]).asnumpy()) == 1
+    y, z = net(x), x + 1  # z is the first of its segment: y is not
+    close(z.asnumpy() - 1, x.asnumpy())
+    close((y * 1).asnumpy(), want)
+    assert len(whole) == 3
+
+
+def test_numbers_that_change_beside_a_call(served):
+    net, x, _ = served
+    want = expected(net, x)
+    for k in range(12):
+        close((net(x) * (1 + 0.5 * k)).asnumpy(), want * (1 + 0.5 * k))
+        if k == 5:
+            before = mx.engine.stats()["compiled"]
+    assert mx.engine.stats()["compiled"] == before
+
+
+def test_calls_that_nobody_reads(served):
+    net, x, whole = served
+    net(x)
+    other = mx.np.array([[3.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
+    before = mx.engine.stats()["segments"]
+    one = net(other)
+    assert mx.engine.stats()["segments"] == before and not whole  # the first is forgotten
+    two = net(x)
+    close(two.asnumpy(), expected(net, x))
+    close(one.asnumpy(), expected(net, other))
+    net(x)
+    value = weakref.ref(net[0].weight.data()._v)
+    net[0].weight.set_data(mx.np.ones((5, 3)))
+    (net[0].weight.data() + net[1].weight.data().sum()).asnumpy()
+    assert value() is None
+
+
+def test_what_is_written_after_a_call(served):
+    net, x, _ = served
+    want = expected(net, x)
+    y = net(x)
+    x[:] = 0
+    net[0].bias.data()[:] = 7
+    close(y.asnumpy(), want)
+    close(net(x).asnumpy(), expected(net, x))
+
+
+def test_read_elsewhere(served):
+    net, x, _ = served
+    want, found = expected(net, x), []
+    for read in (
+        lambda y: found.append(y.asnumpy()),
+        lambda y: found.append((y + 0).asnumpy()),
+        lambda y: found.append(mx.waitall() or y._v.arr),
+        lambda y: found.append(y.copyto(mx.cpu(1)).asnumpy()),
+    ):
+        y = net(x)
+        thread = threading.Thread(target=read, args=(y,))
+        thread.start()
+        thread.join(60)
+        close(y.asnumpy(), want)
+        close(np.asarray(found.pop()), want)
+        close(net(x).asnumpy(), want)
+    y = net(x)
+    mx.waitall()
+    assert y._v.seg is None and y._v.arr.is_ready()
+
+
+def test_a_result_under_autograd(served):
+    net, x, _ = served
+    want = expected(net, x)
+    w = mx.np.ones((2, 2))
+    w.attach_grad()
+    y = net(x)
+    with autograd.record():
+        z = (y * w).sum()
+    z.backward()
+    close(w.grad.asnumpy(), want)
+    y = net(x)
+    y.attach_grad()
+    with autograd.record():
+        z = (y * y).sum()
+    z.backward()
+    close(y.grad.asnumpy(), 2 * want)
+
+
+def test_between_a_call_and_its_read(served, tmp_path):
+    net, x, _ = served
+    want = expected(net, x)
+    y = net(x)
+    mx.profiler.set_config(filename=str(tmp_path / "profile.json"))
+    mx.profiler.set_state("run")
+    close(y.asnumpy(), want)
+    y = net(x)
+    mx.profiler.set_state("stop")
+    close(y.asnumpy(), want)
+    y = net(x)
+    with mx.config.scope("engine.type", "NaiveEngine"):
+        close((y + 0).asnumpy(), want)
+    y = net(x)
+    net.hybridize()
+    close(y.asnumpy(), want)
+
+
+class Broken:
+    """A program that is broken off, or refuses."""
+
+    def __init__(self, run, error):
+        self.run, self.error, self.left = run, error, 1
+
+    def __call__(self, *arrays):
+        self.left -= 1
+        if self.left >= 0:
+            raise self.error
+        return self.run(*arrays)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("no")], ids=["stop", "error"])
+def test_a_program_that_is_broken_off(served, error):
+    net, x, _ = served
+    want = expected(net, x)
+    step = net._served.__self__.step
+    step.solo = Broken(step.solo, error)
+    y = net(x)
+    if isinstance(error, RuntimeError):
+        with pytest.raises(mx.MXNetError, match="no"):
+            y.wait_to_read()
+        with pytest.raises(mx.MXNetError, match="no"):
+            y.asnumpy()
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            y.wait_to_read()
+        close(y.asnumpy(), want)
+    close(net(x).asnumpy(), want)
+    mx.waitall()
+
+
+def test_one_array_in_two_places():
+    class Both(mx.gluon.HybridBlock):
+        def forward(self, a, b):
+            return a * 2 + b
+
+    net, a, b = Both(), mx.np.array([1.0, 2.0]), mx.np.array([5.0, -1.0])
+    net.optimize_for(a, b)
+    for one, two in ((a, b), (a, b), (a, b), (a, a), (a, b), (b, b), (b, a)):
+        want = one.asnumpy() * 2 + two.asnumpy()
+        close(net(one, two).asnumpy(), want)
+        close((net(one, two) * 3).asnumpy(), want * 3)
+        y = net(one, two)
+        mx.dtr.enable()
+        try:
+            close(y.asnumpy(), want)
+        finally:
+            mx.dtr.disable()
