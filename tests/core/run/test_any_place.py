@@ -39,10 +39,11 @@ FILES = frozenset(
     str(path)
     for name in (
         *(f"core/{name}.py" for name in (
-            "calls/call", "calls/known", "calls/reading", "calls/record", "calls/rng", "calls/segment", "calls/state", "calls/value",
+            "calls/call", "calls/known", "calls/reading", "calls/record", "calls/rng", "calls/segment", "calls/state",
+            "calls/value",
             "compile/program", "compile/store", "graph/graph", "graph/tape", "interpret/by_call", "interpret/symbolic",
-            "placement/memory", "run/choice", "run/cold", "run/host_compute", "run/interrupts", "run/known", "run/scheduler",
-            "run/sync", "calls/varying",
+            "placement/memory", "run/choice", "run/cold", "run/host_compute", "run/interrupts", "run/known",
+            "run/scheduler", "run/sync", "calls/varying",
         )),
         *(f"array/{name}.py" for name in ("handle", "indexing", "invoke", "ndarray", "operators", "view")),
         *(f"optimizer/{name}.py" for name in ("optimizer", "rules", "updater")),
@@ -475,6 +476,41 @@ def loop() -> tuple[Callable[[], Any], Callable[[], None]]:
     return statement, check
 
 
+def serving() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
+    """Calls of a network that come again: one that is read alone, and one that another follows."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, in_units=3), nn.Dense(2, in_units=3))
+    net.initialize(mx.init.Normal(1.0))
+    w, b, v, c = [p.data().asnumpy() for p in net.collect_params().values()]
+    x = mx.np.ones((2, 3))
+    net.optimize_for(x)
+    for _ in range(8):
+        net(x).wait_to_read()
+        (net(x) * 2).wait_to_read()
+
+    def make() -> tuple[Callable[[], Any], Callable[[], None]]:
+        a, x = fresh(2, 3)
+        made: list[Any] = []
+
+        def statement() -> None:
+            made.append(net(x))
+            made[0].wait_to_read()
+            made.append(net(x) * 2)
+            made[1].wait_to_read()
+
+        def check() -> None:
+            want = (a @ w.T + b) @ v.T + c
+            for k, y in enumerate(made):
+                one_of(y, want * 2 if k == 1 else want)
+            one_of(net(x), want)
+            one_of(net(x) + 1, want + 1)
+            later_is_right()
+
+        return statement, check
+
+    return make
+
+
 def parameters() -> tuple[Callable[[], Any], Callable[[], None]]:
     a, x = fresh(2, 3)
     p = gluon.Parameter("weight", shape=(2, 3))
@@ -693,6 +729,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "first call": lambda: first_call,
     "deferred": lambda: deferred,
     "hybridizing": lambda: hybridizing,
+    "serving": serving,
     "loop": lambda: loop,
     "parameters": lambda: parameters,
     "pushing": lambda: pushing,
