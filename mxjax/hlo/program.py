@@ -40,6 +40,7 @@ _INSTRUCTION = {
     2: ("opcode", "str"),
     3: ("shape", _SHAPE),
     7: ("metadata", _METADATA),
+    9: ("parameter", "int"),
     15: ("window", _WINDOW),
     16: ("convolution", _CONVOLUTION),
     30: ("dot", _DOT),
@@ -83,7 +84,7 @@ _IDLE = frozenset("parameter constant bitcast tuple get-tuple-element while cond
 class Instruction:
     """One instruction of a program; `called` are the computations a fusion or a loop runs.
 
-    `turns` is how often a loop turns, as far as XLA knows.
+    `place` is which operand of its computation a parameter is; `turns` how often a loop turns, as far as XLA knows.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Instruction:
     layout: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     number: int = 0
+    place: int = 0
     turns: int = 1
 
     @property
@@ -173,6 +175,7 @@ def _program(module: dict[str, Any]) -> Program:
                 layout=tuple(shape.get("layout", {}).get("minor_to_major", ())),
                 details={k: raw[k] for k in ("window", "convolution", "dot") if k in raw},
                 number=raw.get("id", 0),
+                place=raw.get("parameter", 0),
                 turns=_turns(raw.get("backend", b"")),
             )
             by_id[instruction.number] = instruction
