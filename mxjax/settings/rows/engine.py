@@ -163,8 +163,9 @@ OPTIONS: tuple[Option, ...] = (
         Choice(("auto", "compile", "interpret")),
         "auto",
         doc="Whether code runs before it is compiled.",
-        effect="auto: a segment of calls runs call by call, computed by NumPy, until what that cost would have paid "
-        "for compiling it quickly, and as that program until it has lost what the optimised one costs; which it is "
+        effect="auto: a segment of calls runs call by call, computed by NumPy, until what that lost would have paid "
+        "for compiling it quickly, and as that program until it has lost what the optimised one costs, or by NumPy "
+        "until then, where a quick program saves nothing; which it is "
         "depends on counts and sizes, never on clocks. compile: optimised programs alone. interpret: nothing is "
         "compiled that NumPy has a rule for, hybridized blocks and large products neither; mx.engine.explain() tells "
         "of the others. mx.engine.stats()['interpreted'] counts segments run so. Results agree to rounding.",

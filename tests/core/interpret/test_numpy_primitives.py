@@ -15,7 +15,7 @@ from jax import lax
 from mxjax.core.compile import cpu_code
 from mxjax.core.graph.primitives import ROUNDED
 from mxjax.core.interpret.numpy_code import Code
-from mxjax.core.interpret.numpy_primitives import TABLE
+from mxjax.core.interpret.numpy_primitives import TABLE, _chosen
 from mxjax.core.interpret.numpy_rules import NotHere
 
 BF = np.dtype(ml_dtypes.bfloat16)
@@ -695,8 +695,44 @@ def test_convolutions():
             Case("gradients", spread, (x, w), 1e-6),
             Case("line", lambda x, w: every(x, w, (1,), "VALID"), line, 1e-6),
             Case("none", lambda x, w: every(x[:, :, :0], w, (1,), [(0, 1)]), line),
+            Case("no image", lambda x, w: every(x[:0], w, (1, 1), "VALID"), (x, w)),
         ]
     )
+
+
+def test_convolutions_of_many_images():
+    """Patches of several images are multiplied together, the last ones too; filters may be larger than their results."""
+    x = (np.arange(41 * 3 * 6 * 5, dtype="float32").reshape(41, 3, 6, 5) % 13 - 6) / 4
+    w = (np.arange(2 * 3 * 3 * 3, dtype="float32").reshape(2, 3, 3, 3) % 7 - 3) / 2
+    every = lax.conv_general_dilated
+    check(
+        [
+            Case("padded", lambda x, w: every(x, w, (1, 1), "SAME"), (x, w), 1e-6),
+            Case("whole", lambda x, w: every(x, w, (2, 1), "VALID"), (x, w), 1e-6),
+            Case("points", lambda x, w: every(x, w[..., :1, :1], (1, 1), "VALID"), (x, w), 1e-6),
+            Case("large", lambda x, w: every(x, x[:2], (1, 1), [(1, 0), (0, 1)]), (x, w), 1e-6),
+            Case("half", lambda x, w: every(x.astype("bfloat16"), w.astype("bfloat16"), (1, 1), "SAME"), (x, w), 1e-2),
+            Case("whole numbers", lambda x, w: every(x.astype("int32"), w.astype("int32"), (1, 1), "SAME"), (x, w)),
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int32", "int64", "float16", "float32", "complex64", "complex128"]
+)
+def test_choices_by_a_mask_have_the_bits_of_where(dtype):
+    """NaN, -0.0 and zeros on either side, masks that are turned, spread ones."""
+    rnd = np.random.RandomState(0)
+    mask = rnd.rand(40, 30) < 0.4
+    x, y = (rnd.randn(2, 40, 30) * 9).astype(dtype)
+    if x.dtype.kind in "fc":
+        x.flat[:3] = np.nan, -0.0, np.inf
+    zero, less = np.zeros((), dtype), np.array(-0.0).astype(dtype)
+    for which in (mask, (rnd.rand(30, 40) < 0.5).T, mask[:1]):
+        for a, b in ((x, y), (x, zero), (zero, y), (x, less), (less, y), (x[:1], y), (zero, zero)):
+            got, want = _chosen(which, a, b), np.where(which, b, a)
+            assert got.dtype == want.dtype and got.shape == want.shape
+            assert got.tobytes() == want.tobytes()
 
 
 def test_special_functions():

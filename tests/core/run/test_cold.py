@@ -199,6 +199,29 @@ def test_a_large_segment_is_compiled_at_once() -> None:
     assert counted(work)["compiled"] > 0
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_network_of_convolutions_stays_with_numpy_at_first(hybridize: bool) -> None:
+    """A quick program of it would take as long for a step, and longer to compile than these steps take."""
+    net = gluon.nn.HybridSequential()
+    net.add(*[gluon.nn.Conv2D(16, 3, padding=1, activation="relu") for _ in range(2)])
+    net.add(gluon.nn.MaxPool2D(2), gluon.nn.BatchNorm(), gluon.nn.Dense(3))
+    net.initialize(mx.init.Xavier())
+    if hybridize:
+        net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
+    x = mx.np.array(np.random.RandomState(0).rand(8, 3, 24, 24).astype("float32"))
+    losses = []
+    mx.engine.reset()
+    for _ in range(4):
+        with autograd.record():
+            loss = (net(x) ** 2).mean()
+        loss.backward()
+        trainer.step(1)
+        losses.append(loss.item())
+    assert mx.engine.stats()["compiled"] == 0
+    assert losses == sorted(losses, reverse=True)
+
+
 def test_interpret_never_compiles_a_segment() -> None:
     with mx.config.scope({"engine.cold": "interpret"}):
         x = mx.np.array(data(5, 5))
