@@ -96,7 +96,7 @@ class ToLower:
     def digest(self) -> bytes | None:
         """What stands for the program, besides operands and results; None where nothing does."""
         if self._like is not None:
-            return self._like.digest  # type: ignore[no-any-return]
+            return self._like.digest
         if not self._alone or len(self.jaxpr.jaxpr.eqns) < SHORT:
             return None
         return digest(self.jaxpr)

@@ -39,10 +39,13 @@ def of_type(kind: str) -> list[jax.Device]:
 
 
 def _local(platform: str) -> list[jax.Device]:
+    found: list[jax.Device]
     if settings.backend_is_up():
-        return jax.local_devices(backend=platform)
-    with in_the_main_thread():
-        return jax.local_devices(backend=platform)
+        found = jax.local_devices(backend=platform)
+    else:
+        with in_the_main_thread():
+            found = jax.local_devices(backend=platform)
+    return found
 
 
 class Absent:
