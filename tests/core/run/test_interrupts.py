@@ -301,7 +301,10 @@ import mxjax as mx
 def deaf(number):
     tasks = {}
     for task in os.listdir("/proc/self/task"):
-        lines = dict(line.split(":", 1) for line in open(f"/proc/self/task/{task}/status"))
+        try:
+            lines = dict(line.split(":", 1) for line in open(f"/proc/self/task/{task}/status"))
+        except OSError:  # it has ended meanwhile
+            continue
         tasks[task] = bool(int(lines["SigBlk"], 16) >> (number - 1) & 1)
     return tasks
 
