@@ -65,12 +65,12 @@ def failed_value(of: Aval, failure: Failure) -> Value:
     return v
 
 
-def fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> None:
+def fail(seg: Segment | None, step: Step, held: list[Value], error: BaseException) -> None:
     """Give the error to everybody who waits for a result of this run."""
     pending_errors.append(lose(seg, step, held, error))
 
 
-def lose(seg: Segment, step: Step, held: list[Value], error: BaseException) -> BaseException:
+def lose(seg: Segment | None, step: Step, held: list[Value], error: BaseException) -> BaseException:
     """Let these results raise the error where they are read; the error as it is raised."""
     failure = Failure(located(seg, step, error))
     for v in held:

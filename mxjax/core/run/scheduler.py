@@ -67,7 +67,7 @@ def flush(seg: Segment | Known) -> None:
         if v is not None:
             read(v, raw=True)
         elif type(seg) is not Known:
-            seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
+            seg.run()  # type: ignore[union-attr]  # hooks.Deferred
         return
     if seg.graph:
         raise asked(seg)
