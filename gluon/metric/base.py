@@ -311,7 +311,7 @@ def _plus(earlier: Any, total: Any) -> Any:
 
 
 def _number(total: Any) -> Any:
-    """The number of an array that is there: sums of arrays would be calls of the next step, and a program of its own."""
+    """The number of an array that is there: a sum of arrays would be a call of the next step, a program of its own."""
     there = isinstance(total, NDArray) and total.size == 1 and total._value().seg is None
     return total.item() if there else total
 

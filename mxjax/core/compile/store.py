@@ -144,7 +144,8 @@ class Store:
                 if program is newest:
                     continue
                 if stood is None:  # threads that record stand on steps which may lead nowhere yet
-                    stood = {id(at.step) for st in list(states) for at in (*st.open(), st.known)}
+                    stood = {id(at.step) for st in list(states) for at in st.open()}
+                    stood.update(id(st.known.step) for st in list(states))
                 step = self._drop(program)
                 if step is not None:
                     if len(self._ghosts) > GHOSTS:
