@@ -701,7 +701,7 @@ def test_convolutions():
 
 
 def test_convolutions_of_many_images():
-    """Patches of several images are multiplied together, the last ones too; filters may be larger than their results."""
+    """Patches of several images are multiplied together, the last ones too; filters may be larger than results."""
     x = (np.arange(41 * 3 * 6 * 5, dtype="float32").reshape(41, 3, 6, 5) % 13 - 6) / 4
     w = (np.arange(2 * 3 * 3 * 3, dtype="float32").reshape(2, 3, 3, 3) % 7 - 3) / 2
     every = lax.conv_general_dilated
