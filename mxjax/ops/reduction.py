@@ -60,9 +60,11 @@ def extreme(x: Any, which: str, axis: Any, keepdims: bool) -> Any:
 
 
 def _within(given: Any, dtype: Any) -> Any:
-    """In what numbers are added up or multiplied whose result is a float: of 16 bits in float32."""
-    if not (jnp.issubdtype(given, jnp.floating) and jnp.issubdtype(dtype, jnp.floating)):
+    """In what numbers are added up or multiplied: floats of 16 bits in float32, those of a whole result in float64."""
+    if not jnp.issubdtype(given, jnp.floating) or np.dtype(dtype).kind == "b":
         return dtype
+    if np.dtype(dtype).kind in "iu":  # MXNet cuts the result off, where NumPy cuts each number
+        return np.dtype("float64")
     wide = jnp.promote_types(given, dtype)
     return np.dtype("float32") if wide.itemsize == 2 else wide
 
@@ -73,17 +75,21 @@ def _total(fn: Callable[..., Any]) -> Callable[..., Any]:
     def total(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
         dtype = np.dtype(dtype or ("int64" if x.dtype == bool else x.dtype))
         inside = _within(x.dtype, dtype)
-        return fn(x, axis=axes_of(axis, x.ndim), keepdims=keepdims, dtype=inside).astype(dtype)
+        made = fn(x, axis=axes_of(axis, x.ndim), keepdims=keepdims, dtype=inside)
+        return cast_like_c(made, dtype)
 
     return total
+
+
+_sum, _prod = _total(jnp.sum), _total(jnp.prod)
 
 
 def mean(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
     """float32 whatever the array is, unless told otherwise."""
     dtype = np.dtype(dtype or "float32")
     if dtype.kind in "iu":  # the sum, too, is in this dtype, and wraps there
-        axes, x = axes_of(axis, x.ndim), x.astype(dtype)
-        total = x.sum(axes, keepdims=keepdims, dtype=x.dtype).astype("float64")
+        axes = axes_of(axis, x.ndim)
+        total = _sum(x, axis, keepdims, dtype).astype("float64")
         return (total / max(int(np.prod([x.shape[a] for a in axes])), 1)).astype(dtype)
     return (
         x.astype(_within(x.dtype, dtype))
@@ -169,9 +175,6 @@ def legacy_reduction(name: str, fn: Callable[..., Any], *, names: Any = None, **
             axis = tuple(a for a in range(data.ndim) if a not in kept)
         out = fn(data, axis, bool(keepdims)).astype(data.dtype)
         return out.reshape(1) if out.ndim == 0 else out
-
-
-_sum, _prod = _total(jnp.sum), _total(jnp.prod)
 
 
 def _max(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -714,7 +717,7 @@ _IN_TURN = 4096  # sums of float16 of so many elements are rounded one after the
 def _cumsum(x: Any, axis: int, dtype: Any) -> Any:
     """jnp.cumsum; of float16 each sum is rounded before the next, as MXNet and NumPy have it."""
     if np.dtype(dtype) != np.float16 or not 0 < x.shape[axis] <= _IN_TURN:
-        return jnp.cumsum(x, axis, dtype=dtype)
+        return jnp.cumsum(cast_like_c(x, dtype), axis, dtype=dtype)
     rows = jnp.moveaxis(x.astype(dtype), axis, 0)
     _, sums = jax.lax.scan(
         lambda total, row: (total + row, total + row), jnp.zeros_like(rows[0]), rows

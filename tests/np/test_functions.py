@@ -405,3 +405,22 @@ def test_what_the_host_computes_of_bfloat16_is_an_array_of_ours(values):
     assert type(made) is np.ndarray and made.asnumpy().astype("float32").tolist() == sorted(
         set(values)
     )
+
+
+@pytest.mark.parametrize("tier", ["auto", "compile", "interpret"])
+def test_sums_of_floats_into_integers_are_cut_off_at_the_end(tier):
+    """As MXNet has them; NumPy cuts each element off."""
+    x = np.array([[0.6, 0.7, 1.9], [2.6, -0.7, -1.9]])
+    with mx.config.scope({"engine.cold": tier}):
+        for dtype in ("int8", "uint8", "int32", "int64"):
+            found = {
+                name: getattr(np, name)(x, axis=1, dtype=dtype) for name in ("sum", "mean", "prod")
+            }
+            assert all(v.dtype == dtype for v in found.values())
+            assert {k: v.tolist() for k, v in found.items()} == {
+                "sum": [3, 0],
+                "mean": [1, 0],
+                "prod": [0, 3],
+            }
+        assert np.cumsum(x, axis=1, dtype="uint8").tolist() == [[0, 0, 1], [2, 2, 1]]
+        assert np.array([200, 100], dtype="uint8").sum(dtype="uint8").item() == 44
