@@ -240,7 +240,7 @@ def plans() -> list[bytes]:
         "baseline_flops": 4.0, "recompute": 1.0, "bound": 0.5, "compilations": 2, "seconds": 1.5,
     }  # fmt: skip
     document = {
-        "format": plan.FORMAT, "version": plan.VERSION, "schedule": plan.MEMORY,
+        "format": plan.FORMAT, "version": plan.VERSION,
         "operators": [["add", 1], ["dot", 1], ["tanh", 2]], "parts": parts, "rows": [["net", "kept", 3, 4.0]],
         "report": report,
     }  # fmt: skip

@@ -306,8 +306,9 @@ def _added(total: Any, *arrays: Any, fn: Callable[..., Any], **attrs: Any) -> An
 
 
 def _plus(earlier: Any, total: Any) -> Any:
-    """The sum; of nothing earlier the total itself, which needs no call."""
-    return total if type(earlier) in (int, float) and not earlier else earlier + total
+    """The sum; of nothing earlier an array itself, which needs no call."""
+    nothing = type(earlier) in (int, float) and not earlier
+    return total if nothing and isinstance(total, NDArray) else earlier + total
 
 
 def _number(total: Any) -> Any:

@@ -17,6 +17,7 @@ class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet'
 
     Args:
       value: what holds the numbers.
+      writable: of MXNet's own handles; it changes nothing.
 
     >>> import mxjax as mx
     >>> x = mx.np.arange(6).reshape(2, 3)

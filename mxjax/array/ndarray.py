@@ -35,6 +35,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
     Args:
       value: what holds the numbers.
+      writable: of MXNet's own handles; it changes nothing.
 
     >>> import mxjax as mx
     >>> x = mx.np.ones((2, 3))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .numpy_arrays import padded
+from .numpy_convolutions import convolution, fitting
 from .numpy_rules import (
     NotHere,
     Op,
@@ -114,24 +114,11 @@ def _window_dims(p: Any) -> tuple[Any, ...]:
     )
 
 
-def _fits(
-    lengths: Sequence[int], window: Sequence[int], steps: Sequence[int], dilation: Sequence[int]
-) -> tuple[int, ...]:
-    """How many windows fit along each axis."""
-    reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
-    return tuple(
-        [
-            max((n - r) // s + 1, 0) if n >= r else 0
-            for n, r, s in zip(lengths, reach, steps, strict=True)
-        ]
-    )
-
-
 def _parts(
     lengths: Sequence[int], window: Sequence[int], steps: Sequence[int], dilation: Sequence[int]
 ) -> tuple[tuple[int, ...], list[tuple[slice, ...]]]:
     """How many windows fit, and for each element of a window the slices that all windows have there."""
-    fits = _fits(lengths, window, steps, dilation)
+    fits = fitting(lengths, window, steps, dilation)
     keys = [
         tuple(
             slice(o * d, o * d + (f - 1) * s + 1 if f else o * d, s)
@@ -264,86 +251,10 @@ def _dot_general(eqn: Any) -> Op:
     return Op(dot)
 
 
-#: Columns that a product of patches has at least: with fewer, those of several images are taken together.
-_COLUMNS = 256
-
-
-def _convolution(eqn: Any) -> Op:
-    """Each group's patches as a matrix, which the filters multiply."""
-    p = eqn.params
-    of_x, of_w, of_out = (tuple(map(int, order)) for order in p["dimension_numbers"])
-    dtype = dtype_out(eqn)
-    wide = np.dtype(np.float32) if is_half(dtype) else dtype
-    steps, dilation = axes_of(p["window_strides"]), axes_of(p["rhs_dilation"])
-    by_channel, by_image = p["feature_group_count"], p["batch_group_count"]
-    back = tuple(np.argsort(of_out).tolist())
-    plain = ((0, 0, 0), (0, 0, 0))
-
-    def convolve(x: Any, w: Any, padding: Any, base: Any) -> Any:
-        x, w = (
-            x.transpose(of_x).astype(wide, copy=False),
-            w.transpose(of_w).astype(wide, copy=False),
-        )
-        config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
-        if any(map(any, config)):
-            x = padded(x, wide.type(0), plain + config)
-        kernel = w.shape[2:]
-        fits = _fits(x.shape[2:], kernel, steps, dilation)
-        moves = x.strides[2:]
-        view = np.lib.stride_tricks.as_strided(
-            x,
-            (*x.shape[:2], *kernel, *fits),
-            (*x.strides[:2], *map(operator.mul, moves, dilation), *map(operator.mul, moves, steps)),
-            writeable=False,
-        )
-        groups = by_channel * by_image
-        images, channels, filters = (
-            x.shape[0] // by_image,
-            x.shape[1] // by_channel,
-            w.shape[0] // groups,
-        )
-        # What is copied lies in rows of the output, or of the filter, where that is larger (for a weight's gradient).
-        product = _by_image if not kernel or fits[-1] >= kernel[-1] else _at_once
-        out = np.empty((images, len(w), *fits), wide)
-        for k in range(groups):
-            at = k if by_image > 1 else 0
-            own = view[at * images : (at + 1) * images]
-            if by_channel > 1:
-                own = own[:, k * channels : (k + 1) * channels]
-            there = slice(k * filters, (k + 1) * filters)
-            product(own, w[there].reshape(filters, -1), out[:, there])
-        return out.transpose(back).astype(dtype, copy=False)
-
-    return Op(convolve, (tuple(map(tuple, p["padding"])), tuple(p["lhs_dilation"])))
-
-
-def _by_image(view: Any, w: Any, out: Any) -> None:
-    """Each image's patches as columns, so that its result lies as it should; `view` is (N, C, *kernel, *output)."""
-    rank, columns = out.ndim - 2, math.prod(out.shape[2:])
-    many = max(1, _COLUMNS // max(columns, 1))
-    order = (*range(1, 2 + rank), 0, *range(2 + rank, 2 + 2 * rank))
-    for n in range(0, len(view), many):
-        some = view[n : n + many]
-        patches = np.ascontiguousarray(some.transpose(order)).reshape(
-            w.shape[1], len(some) * columns
-        )
-        made = (w @ patches).reshape(len(w), len(some), *out.shape[2:])
-        out[n : n + many] = made.swapaxes(0, 1)
-
-
-def _at_once(view: Any, w: Any, out: Any) -> None:
-    """All patches as the rows of one matrix."""
-    rank = out.ndim - 2
-    order = (0, *range(2 + rank, 2 + 2 * rank), *range(1, 2 + rank))
-    patches = view.transpose(order).reshape(len(view) * math.prod(out.shape[2:]), w.shape[1])
-    made = (patches @ w.T).reshape(len(view), *out.shape[2:], len(w))
-    out[...] = np.moveaxis(made, -1, 1)
-
-
 REDUCTIONS: dict[str, Rule] = {
     "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
     "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
-    "conv_general_dilated": _convolution, "cumsum": _cumulated(np.add), "dot_general": _dot_general,
+    "conv_general_dilated": convolution, "cumsum": _cumulated(np.add), "dot_general": _dot_general,
     "reduce": _reduce, "reduce_and": _logical(np.logical_and, np.bitwise_and),
     "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
     "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from ..calls.aval import NamedDevice
 from ..calls.segment import Step
@@ -68,7 +69,10 @@ def holders() -> list[Holder]:
         if type(v) is not Value or getattr(v, "seg", v) is not None:
             continue
         array = v.arr
-        if not isinstance(array, jax.Array) or id(array) in seen or array.is_deleted():
+        here = isinstance(array, np.ndarray)  # what NumPy computed before there was a program
+        if id(array) in seen or not (
+            here or isinstance(array, jax.Array) and not array.is_deleted()
+        ):
             continue
         seen.add(id(array))
         made = maker(v)

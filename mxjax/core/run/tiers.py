@@ -37,6 +37,7 @@ PAID, BESIDE = 1 / 2, 1 / 16
 FOREVER = 100_000  # runs: a program that does not lose the price in so many stays as it is
 
 SILENT = 1_000_000.0  # what the compiler takes longer for, it says
+PAUSE = 2_000_000.0  # what takes longer is not optimised while the program waits, if there is another core
 
 _says = settings.snapshot("debug.log_compiling")
 _cold = settings.snapshot("engine.cold")
@@ -255,7 +256,7 @@ def begin(size: Size, device: Any, paid: float = 0.0) -> Form:
     if whole - quick < max(LITTLE, SURE * lost if coming is None else 0.0):
         return "whole"
     if coming is None:
-        return "whole" if paid >= whole and (whole < SILENT or cores() == 1) else "quick"
+        return "whole" if paid >= whole and (whole < PAUSE or cores() == 1) else "quick"
     costs: dict[Form, float] = {"quick": quick + coming * lost, "whole": whole}
     if prices.light_options is not None:
         costs["light"] = prices.light(size) + coming * lost * price.LIGHT_LOSES
