@@ -130,11 +130,15 @@ def _in_parts(product: Callable[..., None], view: Any, w: Any, out: Any) -> None
             return
         ends = [n * k // count for k in range(count + 1)]
         pool = _pool(os.getpid(), cores())
-        waits = [
-            pool.submit(_quietly, product, view[a:b], w, out[a:b])
-            for a, b in zip(ends[1:-1], ends[2:], strict=True)
-        ]
-        product(view[: ends[1]], w, out[: ends[1]])
+        waits, own = [], count
+        try:
+            while own > 1:
+                part = slice(ends[own - 1], ends[own])
+                waits.append(pool.submit(_quietly, product, view[part], w, out[part]))
+                own -= 1
+        except RuntimeError:  # the interpreter ends and begins no work any more
+            pass
+        product(view[: ends[own]], w, out[: ends[own]])
         for each in waits:
             each.result()
 
