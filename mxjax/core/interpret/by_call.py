@@ -40,7 +40,16 @@ _mode = settings.snapshot("engine.cold")
 Build = Callable[[Step, str], Program]
 
 
-NOTHING = Work(0.0, 0.0, 0.0)
+class Costs(NamedTuple):
+    """Microseconds: what NumPy takes for calls, and how much less an optimised and a quick program would."""
+
+    takes: float = 0.0
+    saves: float = 0.0
+    saves_quickly: float = 0.0
+
+    def more(self, other: Costs, times: float = 1.0) -> Costs:
+        """With so many times the other ones."""
+        return Costs(*[a + b * times for a, b in zip(self, other, strict=True)])
 
 
 class Part(NamedTuple):
@@ -51,7 +60,7 @@ class Part(NamedTuple):
     gets: tuple[int, ...]
     operands: tuple[Any, ...]
     bound: Bound | None
-    work: Work
+    costs: Costs
 
 
 class ByCall:
@@ -65,8 +74,8 @@ class ByCall:
     program. ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "again", "equations", "gains",
-                 "long", "numpy", "once", "price", "saves", "saves_quickly")  # fmt: skip
+    __slots__ = ("_build", "_costs", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "again",
+                 "equations", "gains", "long", "numpy", "once", "price", "saves", "saves_quickly")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -83,8 +92,8 @@ class ByCall:
         self.gains = True
         self.again = False
         self._parts: list[Part] = []
-        self.price = self.saves = self.saves_quickly = 0.0
         self.equations = self.long = 0
+        missing = 0.0
         last: dict[int, int] = {}
         self._numbers: list[float | int] = []
         for at, (s, call, gets, operands) in enumerate(
@@ -93,26 +102,33 @@ class ByCall:
             for i in gets:
                 last[i] = at
             bound = bound_of(s, call, operands, device) if numpy else None
-            work = NOTHING if bound is None else work_of(bound)
+            costs = Costs()
+            if bound is not None:
+                work = work_of(bound)
+                costs = Costs(
+                    work.takes, self._prices.saved(work), self._prices.saved_quickly(work)
+                )
             equations, long = (UNKNOWN, 0) if bound is None else bound.size[:2]
             self.equations += equations
             self.long += long
-            part = Part(s, call, gets, operands, bound, work)
+            part = Part(s, call, gets, operands, bound, costs)
             self._parts.append(part)
-            self.price += CALL + work.takes
-            self.saves += CALL + self._prices.saved(work)
-            self.saves_quickly += CALL + self._prices.saved_quickly(work)
             if bound is None and not self._compiled(part):
-                missing = self._prices.quick(UNKNOWN, 0)
-                self.price, self.saves, self.saves_quickly = [
-                    each + missing for each in (self.price, self.saves, self.saves_quickly)
-                ]
+                missing += self._prices.quick(UNKNOWN, 0)
+        # Of runs for which NumPy computes what it can.
+        calls = (CALL * len(kept),) * len(Costs._fields)
+        self._costs = Costs(*map(sum, zip(calls, *[p.costs for p in self._parts], strict=True)))
+        self._reckon(self._costs, missing)
         # The results that nobody reads after the call of this number.
         self._ends: list[tuple[int, ...]] = [()] * len(kept)
         keep = set(live)
         for k, at in last.items():
             if 0 <= k < SCALAR and k not in keep:
                 self._ends[at] += (k,)
+
+    def _reckon(self, costs: Costs, beside: float) -> None:
+        """What the next run costs, if nothing changes."""
+        self.price, self.saves, self.saves_quickly = [each + beside for each in costs]
 
     def _single(self, part: Part, operands: tuple[Any, ...]) -> Step:
         """The step that is a segment of this call alone."""
@@ -138,7 +154,7 @@ class ByCall:
         layouts: dict[int, tuple[int, ...]] = {}
         scalars = [*scalars, *self._numbers]
         watched = bool(observers)
-        price = saves = saves_quickly = fetched = 0.0
+        costs, fetched = self._costs, 0.0
         self.gains = len(self._parts) > 1 or bool(self._numbers)
         for part, ends in zip(self._parts, self._ends, strict=True):
             args = [
@@ -149,11 +165,9 @@ class ByCall:
             if part.bound is not None:
                 start = time.time_ns() if watched else 0
                 outs = self._numpy(part, args)
-                share = 1.0 if outs is not None else UNFUSED
-                price += part.work.takes * share
-                saves += self._prices.saved(part.work) * share
-                saves_quickly += self._prices.saved_quickly(part.work) * share
-                if self._fetch and outs is not None:
+                if outs is None:
+                    costs = costs.more(part.costs, UNFUSED - 1)
+                elif self._fetch:
                     fetched += self._fetch * sum(isinstance(a, jax.Array) for a in args)
                 self.gains = self.gains or outs is not None
                 if start and outs is not None:
@@ -164,9 +178,9 @@ class ByCall:
                 env[k] = out
             for k in ends:
                 del env[k]
-        beside = CALL * len(self._parts) + fetched
-        self.price = price + beside if self.gains else CALL
-        self.saves, self.saves_quickly = saves + beside, saves_quickly + beside
+        self._reckon(costs, fetched)
+        if not self.gains:
+            self.price = CALL
         return [env[k] for k in live], layouts
 
     def _given(self, a: Any) -> Any:
@@ -175,15 +189,15 @@ class ByCall:
 
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
-        prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
         # What a program would save at most: a quick one, or, where that would not, an optimised one.
-        quickly = prices.saved_quickly(part.work) - SINGLE
-        lost = quickly if quickly > 0 else prices.saved(part.work) - SINGLE
+        quickly = part.costs.saves_quickly - SINGLE
+        lost = quickly if quickly > 0 else part.costs.saves - SINGLE
         if lost > 0 and not forked[0] and _mode() != "interpret":
             single = self._single(part, part.operands)
             if _whole(single) in single.programs:
                 return None
             if quickly > 0 or not self.again:
+                prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
                 pays = prices.quick(*size[:2]) if quickly > 0 else prices.whole(size)
                 # At half of it already the first time, so that no second run is the first of a program
                 # (`cold.ONE_RUN`).
@@ -229,7 +243,7 @@ class ByCall:
                 why = "" if part.bound is not None else self._why(part)
                 program = self._build(single, why)
             except Exception as error:
-                error.mxjax_step = part.step  # type: ignore[attr-defined]  # it was recorded by the user
+                error.mxjax_step = part.step  # type: ignore[attr-defined]  # the user's, not the one by itself
                 raise
         program.used = store.now
         arrays = [self._given(a) for a, i in zip(args, part.gets, strict=True) if i < SCALAR]

@@ -52,10 +52,10 @@ class Prices(NamedTuple):
     """What the programs of a platform cost, in microseconds: ``quick`` ones, and those that are optimised.
 
     ``tuned``: what each kind of product or convolution adds to an optimised program. ``slower``, ``each``: what a quick
-    one loses for each number that it computes, and for each product. ``library``: what an optimised program saves of
-    the time that libraries take for NumPy; ``quickly``: how many times as long as NumPy a quick one works on numbers
-    (of a ResNet-18, a VGG-11 and a DenseNet quick steps take 1.2 to 1.4 times as long as NumPy's, of a GoogLeNet 1.8).
-    ``options``: XLA's for a quick program; without, there are none.
+    one loses for each number that it computes, and for each product. ``library``, ``library_quickly``: what an
+    optimised and a quick one save of the time that libraries take for NumPy; ``quickly``: how many times as long as
+    NumPy a quick one works on numbers (of a ResNet-18, a VGG-11 and a DenseNet quick steps take 1.2 to 1.4 times as
+    long as NumPy's, of a GoogLeNet 1.8). ``options``: XLA's for a quick program; without, there are none.
     """
 
     base: float
@@ -68,6 +68,7 @@ class Prices(NamedTuple):
     slower: float
     each: float
     library: float
+    library_quickly: float
     quickly: float
     options: Mapping[str, Any] | None
     light_options: Mapping[str, Any] | None = None
@@ -103,8 +104,8 @@ class Prices(NamedTuple):
 
     def saved_quickly(self, work: Work) -> float:
         """What a quick program saves of it; less than nothing where NumPy is the faster one."""
-        library = 0.0 if self.library < 1 else work.library
-        return work.calls + (1 - self.quickly) * work.numbers + library
+        numbers = (1 - self.quickly) * work.numbers
+        return work.calls + numbers + self.library_quickly * work.library
 
     def has_quick(self, size: Size) -> bool:
         """Whether there is a quick program at all: cuDNN's choice without a trial took a hundred times as long."""
@@ -119,14 +120,14 @@ _ONE_MODULE = {"xla_cpu_parallel_codegen_split_count": 1} | (
 _CPU = Prices(
     base=20_000.0, equation=3_000.0, long=10_000.0, tuned=0.0,
     quick_base=10_000.0, quick_equation=1_000.0 if _OLDER else 1_700.0, quick_long=2_500.0,
-    slower=1e-3, each=0.0, library=0.3, quickly=2.0,
+    slower=1e-3, each=0.0, library=0.3, library_quickly=0.0, quickly=2.0,
     options={"xla_backend_optimization_level": 0, **_ONE_MODULE},
     light_options={"xla_backend_optimization_level": 1, **_ONE_MODULE} if _OLDER else None,
 )  # fmt: skip
 _GPU = Prices(
     base=50_000.0, equation=5_000.0, long=0.0, tuned=250_000.0,
     quick_base=50_000.0, quick_equation=5_000.0, quick_long=0.0,
-    slower=0.0, each=30.0, library=1.0, quickly=0.0,
+    slower=0.0, each=30.0, library=1.0, library_quickly=1.0, quickly=0.0,
     options={"xla_gpu_autotune_level": 0},
 )  # fmt: skip
 _PLATFORMS = {"cpu": _CPU, "gpu": _GPU}

@@ -277,10 +277,10 @@ def better(
     if form == "whole":
         return None
     prices = price.on(platform_of(device))
-    lost = prices.lost(size) * (price.LIGHT_LOSES if form == "light" else 1)
-    if lost * FOREVER < prices.whole(size):
-        return None
     whole = prices.whole(size)
+    lost = prices.lost(size) * (price.LIGHT_LOSES if form == "light" else 1)
+    if lost * FOREVER < whole:
+        return None
     credit = BESIDE * whole if paid >= whole else 0.0
     return Later(name, device, lowered, options, closed, size, lost, credit)
 

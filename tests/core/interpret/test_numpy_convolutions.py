@@ -1,6 +1,7 @@
 """Convolutions by NumPy on several cores; what they give is compared in test_numpy_primitives.py."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -66,6 +67,7 @@ def test_the_librarys_threads_are_put_back():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_forked_child_has_threads_of_its_own(monkeypatch):
     monkeypatch.setattr(numpy_convolutions, "cores", lambda: 2)
     monkeypatch.setattr(numpy_convolutions, "forked", [False])  # as before XLA ran
@@ -73,6 +75,7 @@ def test_a_forked_child_has_threads_of_its_own(monkeypatch):
     _in_parts(_by_image, view, w, out)
     child = os.fork()
     if not child:
+        signal.alarm(30)  # a child that waits for ever ends, too
         again = np.empty_like(out)
         _in_parts(_by_image, view, w, again)
         os._exit(0 if np.array_equal(again, out) else 1)
