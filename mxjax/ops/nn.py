@@ -552,7 +552,9 @@ def batch_norm(
         off = mean - fixed  # zero, with the mean's derivative
         var = lean(_variance)(x32, fixed, axis) - off * off
     else:
-        mean, var = running_mean.astype(x32.dtype), running_var.astype(x32.dtype)
+        # MXNet's has no derivative for the running statistics.
+        mean = lax.stop_gradient(running_mean).astype(x32.dtype)
+        var = lax.stop_gradient(running_var).astype(x32.dtype)
         fixed = mean
     scale = lax.rsqrt(var + fitted(eps, var.dtype))
     out_scale = scale if fix_gamma else scale * gamma.astype(x32.dtype)

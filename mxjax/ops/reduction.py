@@ -493,11 +493,11 @@ for _name, _nan, _internal, _doc in (
     onnx="moments",
 )
 def moments(data: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
-    """(mean, variance) along axes."""
+    """(mean, variance) along axes; of everything they have shape (1,)."""
     axes = axes_of(axes, data.ndim)
     m = data.mean(axes, keepdims=True)
     v = jnp.square(data - m).mean(axes, keepdims=keepdims)
-    return (m if keepdims else m.squeeze(axes)), v
+    return (m if keepdims else m.reshape(v.shape or 1)), v.reshape(v.shape or 1)
 
 
 @op(np="cov", samples=[case(f(3, 6)), case(f(6), f(6))], ref=np.cov, internal=None)

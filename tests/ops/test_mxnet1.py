@@ -194,3 +194,22 @@ def test_the_penalty_on_activations_goes_by_moving_means(momentum, expected):
     run.backward(mx.nd.zeros((4, 3)))
     onp.testing.assert_allclose(run.grad_arrays[0].asnumpy(), [expected[0]] * 4, rtol=1e-5)
     onp.testing.assert_allclose(run.aux_arrays[0].asnumpy(), expected[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, -2)])
+def test_moments_of_everything_have_one_axis(axes):
+    mean, variance = mx.nd.moments(mx.nd.array([[0, 1, 2], [3, 4, 5]]), axes=axes)
+    assert mean.shape == variance.shape == (1,)
+    assert (mean.asscalar(), variance.asscalar()) == (2.5, pytest.approx(35 / 12))
+
+
+def test_running_statistics_have_no_gradient():
+    x = mx.nd.array([[1.0, 2.0], [3.0, 5.0]])
+    gamma, beta, mean, var = (mx.nd.ones(2) for _ in range(4))
+    for a in (gamma, mean, var):
+        a.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.BatchNorm(x, gamma, beta, mean, var, use_global_stats=True, fix_gamma=False)
+    y.backward()
+    assert [a.grad.asnumpy().tolist() for a in (mean, var)] == [[0, 0], [0, 0]]
+    assert abs(gamma.grad.asnumpy()).min() > 0
