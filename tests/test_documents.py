@@ -161,7 +161,8 @@ def within(steps: int, start: str = "README.md") -> dict[Path, int]:
     ("question", "file", "what"),
     [
         ("where is the price of a program decided", "mxjax/core/run/price.py", "class Prices"),
-        ("and when it is paid", "mxjax/core/run/choice.py", "def choose"),
+        ("and when it is paid", "mxjax/core/run/choice.py", "def buys_segment"),
+        ("which numbers decide it", "mxjax/core/run/constants.py", "PAID: Annotated["),
         ("where does an operator's ONNX form stand", "mxjax/ops/columns.py", "onnx: Form"),
         ("what breaks at the next JAX", "mxjax/_jax_private.py", "NAMES = {"),
         ("how is a primitive of JAX classified", "mxjax/core/graph/primitives.py", "POINTWISE ="),

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import pytest
 
 from mxjax import core
+from mxjax.core.run import constants
 
 ROOT = Path(__file__).parents[1]
 WINGS = ("gluon", "memonger", "kvstore", "profiler")
@@ -444,6 +445,46 @@ def test_jaxs_private_names_stand_in_one_file():
         if path.name != "_jax_private.py" and "jax._src" in path.read_text()
     ]
     assert not wrong
+
+
+#: Who estimates or keeps accounts for `core/run/choice.py`, which decides by the numbers of `constants.py`.
+ACCOUNTS = ("run/cold", "run/price", "run/programs", "run/tiers", "interpret/by_call")
+
+
+def numbers_in(tree: ast.AST) -> list[int]:
+    """The lines with numbers but those that count nothing."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and type(node.value) in (int, float)
+        and node.value not in (0, 1, 2, 1e-9)
+    ]
+
+
+def test_numbers_that_decide_stand_in_one_table():
+    """Each has a unit and a source; thresholds are asked by `choice.py` alone."""
+    table = get_type_hints(constants, include_extras=True)
+    assert set(table) == {name for name in vars(constants) if name.isupper()}
+    for name, hint in table.items():
+        unit, source = hint.__metadata__
+        assert unit and len(source) > 10, name
+        assert type(getattr(constants, name)) is hint.__origin__, name
+    core = ROOT / "mxjax" / "core"
+    assert not numbers_in(ast.parse((core / "run" / "choice.py").read_text()))
+    for module in ACCOUNTS:
+        for node in ast.parse((core / f"{module}.py").read_text()).body:
+            named = isinstance(node, ast.Assign) and not isinstance(
+                node.value, (ast.Call, ast.Compare)
+            )
+            assert not named or not numbers_in(node), f"{module}, line {node.lineno}: constants.py"
+    thresholds = (core / "run" / "constants.py").read_text().split("# ---- thresholds")[1]
+    names = re.findall(r"^([A-Z_]+):", thresholds, re.M)
+    assert len(names) > 20
+    asked = re.compile(
+        rf"\bconstants\.({'|'.join(names)})\b|constants import .*\b({'|'.join(names)})\b"
+    )
+    assert [p.name for p in SOURCES if asked.search(p.read_text())] == ["choice.py"]
 
 
 def test_no_file_is_too_long():

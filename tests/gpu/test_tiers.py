@@ -9,7 +9,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
-from mxjax.core.run.cold import FETCHED
+from mxjax.core.run.constants import FETCHED
 
 SMALL, LARGE = 100, 2 * FETCHED
 

@@ -17,19 +17,12 @@ from ..compile.compiler import platform_of
 from ..compile.program import Program, needed
 from ..compile.store import store
 from ..hooks import observers
+from ..run import choice
 from ..run import price as price_of
+from ..run.constants import CALL, FETCH, LINE, RUN, SINGLE, UNFUSED, UNKNOWN
 from ..run.forks import forked
-from ..run.price import Work
+from ..run.price import Pair, Work
 from .symbolic import Bound, NotHere, trace
-
-# Microseconds on one core; only their ratios count.
-CALL = 6.0  # a call, beside its work
-LINE = 1.5  # a call of NumPy, as `Bound.steps` counts them, beside its work
-UNKNOWN = 20  # equations that a call is taken for which was not traced
-FETCH = 1000.0  # an array that an accelerator computed: NumPy waits for it and for what was begun before it
-RUN = 6.0  # a run of a program, beside its work
-SINGLE = 25.0  # a run of a program of one call, from NumPy's arrays to NumPy's, beside its work
-UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.
 strict = [False]
@@ -66,8 +59,8 @@ class Part(NamedTuple):
 class ByCall:
     """The calls of a segment that its live results need.
 
-    ``price``: what the next run costs, in microseconds, missing programs included; ``saves`` and ``saves_quickly``: how
-    much less the segment's program would take, optimised and quick. ``equations`` and ``long``: what
+    ``price``: what the next run costs, in microseconds, missing programs included; ``saves``: how much less the
+    segment's program would take, quick and optimised. ``equations`` and ``long``: what
     a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
     would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
     ``again``: the segment comes back, and what its own program saves is reckoned there. ``once``: the next run is that
@@ -75,7 +68,7 @@ class ByCall:
     """
 
     __slots__ = ("_build", "_costs", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "again",
-                 "equations", "gains", "long", "numpy", "once", "price", "saves", "saves_quickly")  # fmt: skip
+                 "equations", "gains", "long", "numpy", "once", "price", "saves")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -128,7 +121,9 @@ class ByCall:
 
     def _reckon(self, costs: Costs, beside: float) -> None:
         """What the next run costs, if nothing changes."""
-        self.price, self.saves, self.saves_quickly = [each + beside for each in costs]
+        self.price = costs.takes + beside
+        beside -= RUN
+        self.saves = Pair(max(0.0, costs.saves_quickly + beside), max(0.0, costs.saves + beside))
 
     def _single(self, part: Part, operands: tuple[Any, ...]) -> Step:
         """The step that is a segment of this call alone."""
@@ -199,9 +194,7 @@ class ByCall:
             if quickly > 0 or not self.again:
                 prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
                 pays = prices.quick(*size[:2]) if quickly > 0 else prices.whole(size)
-                # At half of it already the first time, so that no second run is the first of a program
-                # (`cold.ONE_RUN`).
-                if single.spent + lost > pays * (1 if single.spent or self.once else 1 / 2):
+                if choice.buys_operator(single.spent, lost, pays, self.once):
                     return None
                 single.spent += lost
         try:

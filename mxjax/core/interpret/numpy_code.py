@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph.primitives import ROUNDED
+from ..run.constants import CONVOLVED, NUMBER, PRODUCT, WHILE_ROUNDS
 from . import dims
 from .numpy_arrays import order_alone
 from .numpy_control import ALL, CONTROL, body_of
@@ -24,10 +25,6 @@ from .numpy_shared import exactly, product_and_sum
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096
-#: Picoseconds that NumPy takes for an operation on a number, and for a product with its sum in matrices, convolutions.
-_NUMBER, _PRODUCT, _CONVOLVED = 300, 80, 40
-#: Rounds that a loop is taken for whose length only its numbers decide.
-_ROUNDS = 100
 
 
 class _Value(NamedTuple):
@@ -322,7 +319,7 @@ class _Body:
             if name == "scan":
                 lengths = (*lengths, eqn.params["length"])
             elif name == "while":
-                factor *= _ROUNDS
+                factor *= WHILE_ROUNDS
 
             def inner(closed: Any) -> Callable[..., Any]:
                 inputs = (drawn,) * len(closed.jaxpr.invars)
@@ -380,17 +377,17 @@ class _Body:
     def _count(self, eqn: Any) -> None:
         factor, lengths = self.times
         self.code.calls.append((factor, lengths))
-        name, p, each = eqn.primitive.name, eqn.params, _NUMBER
+        name, p, each = eqn.primitive.name, eqn.params, NUMBER
         shape: Sequence[Any] = eqn.outvars[0].aval.shape if eqn.outvars else ()
         big: Sequence[Any] = max(
             [v.aval.shape for v in (*eqn.outvars, *eqn.invars)], key=len, default=()
         )
         if name == "dot_general":
             left = eqn.invars[0].aval.shape
-            shape, each = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), _PRODUCT
+            shape, each = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), PRODUCT
         elif name == "conv_general_dilated":
             filters, order = eqn.invars[1].aval.shape, p["dimension_numbers"].rhs_spec
-            shape, each = (*shape, *[filters[k] for k in order[1:]]), _CONVOLVED
+            shape, each = (*shape, *[filters[k] for k in order[1:]]), CONVOLVED
         elif name.startswith(("reduce_window", "select_and_scatter")):
             shape = (*shape, *p["window_dimensions"])
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):
@@ -401,7 +398,7 @@ class _Body:
             shape, factor = eqn.invars[0].aval.shape, factor * 16
         elif name in ROUNDED or name.startswith(("erf", "random_bits", "threefry")):
             factor *= 8
-        of = self.code.costs if each is _NUMBER else self.code.products
+        of = self.code.costs if each is NUMBER else self.code.products
         of.append((factor * each, (*shape, *lengths)))
 
 

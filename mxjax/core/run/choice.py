@@ -1,173 +1,166 @@
-"""Which program a segment runs as: one that there is, a new one, or none, so that it runs operator by operator."""
+"""What decides how a segment runs: when a program has been paid for, in which form it is made, when it is exchanged.
+
+Renting or buying: an account holds what runs without a program have taken longer than with one, and once that would
+have paid for the program, it is bought (the rule of renting skis: Karlin et al., Competitive snoopy caching, 1988). The
+rules are functions of counted microseconds alone; no clock is asked, so a program takes the same way in every run.
+Who keeps the accounts: `cold.py` of segments and graphs, `../interpret/by_call.py` of single operators, `tiers.py` of
+quick programs. Thresholds and prices stand in `constants.py`.
+"""
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
-from ..calls.aval import MeshDevice
-from ..calls.segment import Segment, Step
-from ..calls.state import local
-from ..compile.program import Program
-from ..compile.store import store
-from ..hooks import observers
-from ..interpret.by_call import Build
-from ..stats import stats
-from . import cold, reasons
-from .interrupts import shielded
+from . import constants
+from .price import Pair, Prices, Size
 
-_weak = weakref.ref
-
-# Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
-# many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
-# twice in short order (a loop), or so often that the time lost would have paid several times for a program.
-# On CPUs this holds for large segments alone: small ones have a tier of their own (cold.py).
-UNPROVEN = 2
-OFTEN = (
-    1500  # times that a segment ran by operator: what was lost so would have paid several programs
-)
-VARIANTS = 6  # programs of one segment that differ in results and donations only
+#: How a program is compiled: without LLVM's optimisation, with little of it, or with all.
+Form = Literal["quick", "light", "whole"]
 
 
-SOLO_BYTES = 1 << 16  # up to this size the engine's own work counts more than a donated buffer
+def will_pay(saves: Pair, prices: Pair, coming: int) -> bool:
+    """Whether so many runs, which come in all certainty, save what either program costs."""
+    return coming * saves.quick > prices.quick or coming * saves.whole > prices.whole
 
 
-class _Ledger:
-    """The state of that bargain."""
-
-    unproven = 0
-    proven = 0
-    # The last segments without a program: a loop of up to some twenty is recognised.
-    recent: deque[weakref.ref[Step]] = deque(maxlen=64)
+def graph_saves(saves: Pair, training: bool) -> Pair:
+    """What programs save of a graph's run, which its derivative may follow."""
+    times = constants.DERIVATIVE_WORK if training else 1
+    return Pair(times * saves.quick, times * saves.whole)
 
 
-def choose(
-    seg: Segment,
-    step: Step,
-    program: Program | None,
-    live: tuple[int, ...],
-    dying: tuple[int, ...],
-    device: Any,
-) -> Program | None:
-    """The program found for these results and donations, or a new one, or ``None``."""
-    if program is None:
-        return _new(step, (live, dying), device)
-    stats.hits += 1
-    program.used = store.now
-    if not program.proven:
-        program.proven = True
-        single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
-        single = single and type(device) is not MeshDevice and program.later is None
-        if single and _small(step):
-            step.solo = program.call
-        if step.depth > 1:
-            _Ledger.unproven -= 1
-            _Ledger.proven += 1
-    if step.depth > 1 and seg.state.churn.streak:
-        seg.state.churn.came_back()
-    return program
+def buys_graph(lost: Pair, saves: Pair, prices: Pair, training: bool, coming: int) -> bool:
+    """Whether a graph is a program from this run on: runs before lost so much, and this one would lose ``saves``."""
+    for before, each, price in zip(lost, saves, prices, strict=True):
+        costs = price * (constants.DERIVATIVE_EQUATIONS if training else 1)
+        if before + each > costs or (before and coming * each > costs):
+            return True
+    return False
 
 
-def run_for(
-    program: Program, arrays: list[Any], scalars: Sequence[Any], live: tuple[int, ...]
-) -> Sequence[Any]:
-    return chosen_of(program, program.run(arrays, scalars), live)
+def buys_segment(paid: float, runs: int, among_last: int, coming: bool) -> bool:
+    """Whether a segment is compiled before this run.
+
+    Args:
+      paid: the part of its price that its account holds, with this run (`Pair.paid`).
+      runs: how often it ran call by call.
+      among_last: how many of the last segments were this one.
+      coming: whether the runs that come in all certainty would pay for it.
+    """
+    return bool(
+        paid > (1 if runs else constants.ONE_RUN)
+        or (paid > constants.PART and among_last >= constants.AGAIN)
+        or (runs and coming)
+    )
 
 
-def chosen_of(program: Program, results: Sequence[Any], live: tuple[int, ...]) -> Sequence[Any]:
-    """The results that are wanted, of a program that may give more."""
-    if program.live != live:
-        at = dict(zip(program.live, results, strict=True))
-        results = [at[k] for k in live]
-    return results
+def buys_only_call(runs: int, price: float) -> bool:
+    """The same of a segment whose only call is a program already: what NumPy did beside it has paid."""
+    return runs * constants.CALL > price
 
 
-def fell_back(seg: Segment) -> None:
-    stats.fallbacks += 1
-    if seg.state.churn.fell_back() and seg.state is local.st:
-        seg.state.refresh()
+def buys_operator(spent: float, lost: float, price: float, sure: bool) -> bool:
+    """Whether an operator is compiled by itself before this run, which would lose so much more.
+
+    At half of the price the first time, unless it is ``sure`` to be part of a program next time: see `ONE_RUN`.
+    """
+    return spent + lost > price * (1 if spent or sure else constants.ONE_RUN)
 
 
-def _small(step: Step) -> bool:
-    return step.one is not None and step.one.nbytes <= SOLO_BYTES and not step.effects
+def first_form(prices: Prices, size: Size, paid: float, coming: int | None, several: bool) -> Form:
+    """How a program is compiled first: in a loop whose length is known as it takes least in all.
+
+    Args:
+      paid: what was lost without it, in microseconds. Where that is its price, it is optimised now, or, if that takes a
+        while and there is a core for it (``several``), beside a quick one.
+      coming: how many runs come in all certainty, if that is known.
+    """
+    if not prices.has_quick(size):
+        return "whole"
+    whole, lost = prices.whole(size), prices.lost(size)
+    quick = prices.quick(size.equations, size.long)
+    if whole - quick < max(constants.LITTLE, constants.SURE * lost if coming is None else 0.0):
+        return "whole"
+    if coming is None:
+        return "whole" if paid >= whole and (whole < constants.PAUSE or not several) else "quick"
+    costs: dict[Form, float] = {"quick": quick + coming * lost, "whole": whole}
+    if prices.light_options is not None:
+        costs["light"] = prices.light(size) + coming * lost * constants.LIGHT_LOSES
+    return min(costs, key=costs.__getitem__)
 
 
-def _new(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) -> Program | None:
-    """A program for a segment that has none yet, or ``None`` to run it operator by operator."""
-    if step.programs and (len(step.programs) >= VARIANTS or cold.is_new_variant(step, key, device)):
-        near = nearest(step, key)
-        if near is not None:
-            return near
-    # On a mesh only a whole program knows how what lies between two operators is spread.
-    steady = local.st.steady or local.st.rehearsing is not None or type(device) is MeshDevice
-    steady = steady or cold.has_earned(step, key[0])
-    if step.depth > 1 and not step.effects and not steady:
-        allowed = UNPROVEN + _Ledger.proven // 2
-        if _Ledger.unproven >= allowed:
-            step.seen += 1
-            often = step.seen > OFTEN
-            again = _Ledger.recent.count(_weak(step)) >= 2
-            _Ledger.recent.append(_weak(step))
-            if not often and not again:
-                return None
-    known = reasons.note(step, key[0], device)
-    reason = reasons.explain(step, key[0], key[1], known) if observers else ""
-    program = _kept(step, key, device, reason)
-    if step.depth > 1:
-        if steady:
-            program.proven = True
-        else:
-            _Ledger.unproven += 1
-    return program
+def loses(prices: Prices, size: Size, form: Form) -> float:
+    """What a run of a program of this form loses; zero where that will never pay for the optimised one."""
+    if form == "whole":
+        return 0.0
+    lost = prices.lost(size) * (constants.LIGHT_LOSES if form == "light" else 1)
+    return 0.0 if lost * constants.FOREVER < prices.whole(size) else lost
 
 
-def nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program | None:
-    """A program that returns at least these results and donates nothing that must stay."""
-    if not step.programs:
-        return None
-    live, dying = set(key[0]), set(key[1])
-    for (others, _), program in list(step.programs.items()):
-        if live.issubset(others) and dying.issuperset(program.donate):
-            return program  # type: ignore[no-any-return]
-    return None
+def credit(whole: float, paid: float) -> float:
+    """What a quick program's account holds at first, where runs without one had paid for the optimised one."""
+    return constants.BESIDE * whole if paid >= whole else 0.0
 
 
-def build(
-    step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
-) -> Program:
-    """Compile the segment that ends with this step, for which runs without a program may have paid."""
-    path = step.path()
-    name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
-    avals = [a for s in path for a in s.new_ins]
-    live = tuple(live)
-    paid = cold.paid_by(step, live)
-    return Program(name, path, avals, step.fmt, live, dying, device, reason, paid)
+def begins_beside(spent: float, whole: float) -> bool:
+    """Whether a thread begins to optimise a quick program whose runs have lost so much."""
+    return spent >= constants.BESIDE * whole
 
 
-@shielded
-def _kept(
-    step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any, reason: str
-) -> Program:
-    """A new program of the segment that ends with this step, which others find there."""
-    program = build(step, key[0], key[1], device, reason)
-    store.keep(step, key, program)
-    return program
+def exchanges(spent: float, lost: float, whole: float, coming: int | None) -> bool:
+    """Whether a quick program is exchanged now: in a loop whose length is known, if the rest loses the price."""
+    return spent > constants.PAID * whole if coming is None else coming * lost > whole
 
 
-def alone(device: Any) -> Build:
-    """Compiles a step that is a segment by itself, with all its results."""
-
-    def compiled(step: Step, why: str) -> Program:
-        whole = tuple(range(step.n_outs))
-        reason = "an operator by itself"
-        return _kept(step, (whole, ()), device, f"{reason}: {why}" if why else reason)
-
-    return compiled
+def is_told(takes: float) -> bool:
+    """Whether a compilation takes so long that it says so."""
+    return takes >= constants.SILENT
 
 
-def forget() -> None:
-    """Programs are gone, and not for want of use."""
-    _Ledger.unproven = _Ledger.proven = 0
-    _Ledger.recent.clear()
+def serves_others(asked: int, wasted: int) -> bool:
+    """Whether a program of other results and donations serves these, asked for so often, and wastes so many bytes."""
+    return asked <= constants.SELDOM or (
+        asked <= constants.SELDOM_SMALL and wasted < constants.SMALL
+    )
+
+
+def is_variant_too_many(programs: int) -> bool:
+    """Whether a segment has all the programs that it may have."""
+    return programs >= constants.VARIANTS
+
+
+def fits_host(numbers: int) -> bool:
+    """Whether an accelerator's segment of so many numbers may be computed by NumPy, which fetches them."""
+    return numbers <= constants.FETCHED
+
+
+def tries_graph(numbers: int) -> bool:
+    """Whether an accelerator's graph that takes so many numbers goes by call at first; larger ones come back."""
+    return numbers <= constants.GRAPH_NUMBERS
+
+
+def goes_to_device(size: int) -> bool:
+    """Whether a result of so many bytes goes to the device at once: else each program that takes it would fetch it."""
+    return size > constants.LARGE
+
+
+def runs_alone(size: int) -> bool:
+    """Whether a program of one call with a result of so many bytes is called without donations."""
+    return size <= constants.SOLO_BYTES
+
+
+def is_taken_apart(numbers: float) -> bool:
+    """Whether a program that computes so many numbers runs after what is recorded before it (`halves.py`)."""
+    return numbers >= constants.HALVED
+
+
+def may_be_unproven(unproven: int, proven: int, seen: int, among_last: int) -> bool:
+    """Whether one more program that may never come back is made.
+
+    Programs that never came back are a loss: beyond a few, a segment runs operator by operator until it comes back
+    twice in short order (a loop), or so often that the time lost would have paid several times for a program.
+    """
+    return unproven < constants.UNPROVEN + proven // 2 or seen > constants.OFTEN or among_last >= 2
+
+
+__all__ = ["Form", "Pair"]

@@ -1,9 +1,7 @@
 """Which segments run call by call, and when they have come back often enough to be compiled.
 
 What a run by call costs is estimated in microseconds from counts and sizes alone (`by_call.py`) and summed up per
-segment: once that would have paid for the compiler, the segment is compiled. So no more than about half of the time
-can be lost, whatever comes (the rule of renting skis: Karlin et al., Competitive snoopy caching, 1988), and the same
-program takes the same way in every run: no clock is asked.
+segment and graph: once that would have paid for the compiler, it is compiled (`choice.py`).
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ from ..calls.value import quick_put
 from ..compile.compiler import platform_of
 from ..hooks import memory_managers, operator_wrappers, trace_watchers
 from ..interpret.by_call import (
-    CALL,
-    RUN,
     Build,
     ByCall,
     bound_of,
@@ -33,28 +29,14 @@ from ..interpret.by_call import (
     loosened,
     work_of,
 )
-from . import price
+from . import choice, price
+from .constants import CALL
 from .forks import forked
+from .price import Pair
 from .tiers import decisions
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
-
-# A segment of which one run costs that part of the compiler's price is compiled at once: so no second run, which may be
-# compared with the first one, is the first of the program.
-ONE_RUN = 1 / 2
-# A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
-AGAIN, PART = 4, 1 / 2
-# Other results or donations of a compiled segment get a program of their own when they come for the fourth time; where
-# what is not overwritten takes less than so many bytes, much later.
-SELDOM, LATER, SMALL = 3, 1000, 1 << 20
-COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compiled at once
-# Graphs that take more numbers than this are not tried by call on accelerators: they come back.
-ONCE = 1 << 18
-# What an accelerator has, NumPy fetches: of segments with more numbers than this a program is made.
-FETCHED = 1 << 22
-# Results larger than this go to the device at once: else each program that takes one would fetch it anew.
-LARGE = 1 << 16
 
 _mode = settings.snapshot("engine.cold")
 _deterministic = settings.snapshot("determinism.enabled")
@@ -66,17 +48,19 @@ _tallies: list[Tally] = []
 
 
 class Cold:
-    """A segment, and what its runs by call have taken longer so far than those of a quick program (``spent``) and
-    those of an optimised one (``lost``) would have."""
+    """A segment, its programs' prices, and what its runs by call have taken longer so far than theirs would have.
 
-    __slots__ = ("by_call", "lost", "pays", "pays_whole", "runs", "spent")
+    ``at_once``: somebody asked for a program of it (a hybridized block).
+    """
 
-    def __init__(self, by_call: ByCall, prices: price.Prices):
+    __slots__ = ("at_once", "by_call", "lost", "prices", "runs")
+
+    def __init__(self, by_call: ByCall, prices: price.Prices, at_once: bool):
         self.by_call = by_call
-        self.pays = prices.quick(by_call.equations, by_call.long)
-        self.pays_whole = prices.whole(price.Size(by_call.equations, by_call.long, 0.0))
-        self.spent = self.lost = 0.0
+        self.prices = prices.both(by_call.equations, by_call.long)
+        self.lost = Pair(0.0, 0.0)
         self.runs = 0
+        self.at_once = at_once
 
 
 def is_cold_here(effects: Any, device: Any) -> bool:
@@ -103,9 +87,8 @@ def is_in_reach(step: Step, device: Any) -> bool:
     if platform_of(device) == "cpu":
         return True
     path = step.path()
-    return (
+    return choice.fits_host(
         sum(a.size for s in path for a in s.new_ins) + sum(a.size for s in path for a in s.avals)
-        <= FETCHED
     )
 
 
@@ -129,36 +112,29 @@ def by_call(
         if not is_in_reach(step, device):
             return None
         known = step.cold[live] = Cold(
-            ByCall(step, live, device, build, numpy=True), price.on(platform_of(device))
+            ByCall(step, live, device, build, numpy=True),
+            price.on(platform_of(device)),
+            any(is_asked_for(s.call) for s in step.path()),  # type: ignore[arg-type]
         )
-        if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
-            known.spent = COMPILED
     if forked[0] or _mode() == "interpret":
         used[0] = True
         for tally in _tallies:
             tally.add(known.by_call, device)
         return known.by_call
-    if known.spent < 0 or step.ends:  # NumPy would wait for a large program
+    if known.at_once or step.ends:  # NumPy would wait for a large program
         return None
-    saves_quickly = max(0.0, known.by_call.saves_quickly - RUN)
-    saves = max(0.0, known.by_call.saves - RUN)
-    spent, lost = known.spent + saves_quickly, known.lost + saves
-    paid = max(spent / (known.pays or 1e-9), lost / (known.pays_whole or 1e-9))
+    saves = known.by_call.saves
+    lost = known.lost.more(saves)
     coming = local.st.coming or 0  # runs that come in all certainty
-    pays = coming * saves_quickly > known.pays or coming * saves > known.pays_whole
+    pays = choice.will_pay(saves, known.prices, coming)
     this = weakref.ref(step)
-    if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
-        if known.runs * CALL > known.pays:
+    if not known.by_call.gains:
+        if choice.buys_only_call(known.runs, known.prices.quick):
             return None
-    elif (
-        paid > (1 if known.runs else ONE_RUN)
-        or (paid > PART and _recent.count(this) >= AGAIN)
-        or (known.runs and pays)
-    ):
+    elif choice.buys_segment(lost.paid(known.prices), known.runs, _recent.count(this), pays):
         trials = _held_in(step)
         if not trials:
-            quickly = spent * known.pays_whole >= lost * known.pays
-            more, costs = (spent, known.pays) if quickly else (lost, known.pays_whole)
+            quickly, more, costs = lost.fuller(known.prices)
             decisions.append(
                 f"segment{step.depth} that ends with {step.label}: a program, for {known.runs + 1} runs call by call "
                 f"would have cost about {more / 1e3:.1f} ms more than its"
@@ -167,10 +143,10 @@ def by_call(
             )
             return None
         for trial in trials:
-            trial.end(lost)
+            trial.end(lost.whole)
     _recent.append(this)
     used[0] = True
-    known.spent, known.lost = spent, lost
+    known.lost = lost
     known.runs += 1
     known.by_call.again = known.runs > 1
     known.by_call.once = pays
@@ -208,44 +184,39 @@ def way_of(run: Callable[[], Any], times: int) -> str:
 
 
 class Trial:
-    """What a graph's runs operator by operator have cost more than those of programs, and what each costs.
+    """What a graph's runs operator by operator have cost more than those of programs (``saves`` each), and what
+    these cost.
 
     A derivative is taken for twice the work, and three times the equations.
     """
 
-    __slots__ = ("_lost", "_pays", "_saves", "costs", "over", "stays")
+    __slots__ = ("_lost", "_prices", "_saves", "costs", "over", "stays")
 
-    def __init__(
-        self, costs: float, saves: tuple[float, float], size: price.Size, prices: price.Prices
-    ):
+    def __init__(self, costs: float, saves: Pair, prices: Pair):
         self.costs = costs
-        self._saves = saves  # of a quick program and of an optimised one
-        self._pays = prices.quick(*size[:2]), prices.whole(size)
-        self._lost = [0.0, 0.0]
+        self._saves = Pair(*[max(0.0, each) for each in saves])
+        self._prices = prices
+        self._lost = Pair(0.0, 0.0)
         self.over = False  # it is a program from now on
         self.stays = False  # it goes by call for ever: its operators are part of another program
 
     def again(self, training: bool) -> bool:
         """Count a run; whether it goes by call."""
         if not self.over:
-            times, more = (3, 4) if training else (1, 1)
-            coming = local.st.coming or 0
-            for k, (saves, pays) in enumerate(zip(self._saves, self._pays, strict=True)):
-                costs = times * max(0.0, saves)
-                ahead = bool(self._lost[k]) and coming * costs > more * pays
-                self._lost[k] += costs
-                self.over = self.over or ahead or self._lost[k] > more * pays
+            saves, coming = choice.graph_saves(self._saves, training), local.st.coming or 0
+            self.over = choice.buys_graph(self._lost, saves, self._prices, training, coming)
+            self._lost = self._lost.more(saves)
         return not self.over
 
     def end(self, lost: float) -> None:
         """It is a program from now on: its segments have lost what one costs."""
         self.over = True
-        self._lost[1] = max(self._lost[1], lost)
+        self._lost = self._lost._replace(whole=max(self._lost.whole, lost))
 
     @property
     def lost(self) -> float:
         """What its runs took longer than an optimised program's."""
-        return self._lost[1]
+        return self._lost.whole
 
     def goes_on(self) -> bool:
         """Whether it will be a program, and is none yet."""
@@ -278,10 +249,10 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
 
 def _trial(graph: Graph, device: Any) -> Trial | bool:
     """False: NumPy does not compute it, or would have to fetch much."""
-    if platform_of(device) != "cpu" and sum(a.size for a in graph.avals) > ONCE:
+    if platform_of(device) != "cpu" and not choice.tries_graph(sum(a.size for a in graph.avals)):
         return False
     prices = price.on(platform_of(device))
-    costs = quickly = saves = 0.0
+    costs, saves = 0.0, Pair(0.0, 0.0)
     equations = long = 0
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
     for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
@@ -290,11 +261,12 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
             return False
         work = work_of(bound)
         costs += CALL + work.takes
-        quickly += CALL + prices.saved_quickly(work)
-        saves += CALL + prices.saved(work)
+        saves = Pair(
+            saves.quick + CALL + prices.saved_quickly(work), saves.whole + CALL + prices.saved(work)
+        )
         equations += bound.size.equations
         long += bound.size.long
-    return Trial(costs, (quickly, saves), price.Size(equations, long, 0.0), prices)
+    return Trial(costs, saves, prices.both(equations, long))
 
 
 def hold(step: Step, graph: Graph) -> None:
@@ -316,24 +288,21 @@ def is_new_variant(step: Step, key: Any, device: Any) -> bool:
     if step.variants is None:
         step.variants = {}
     asked = step.variants[key] = step.variants.get(key, 0) + 1
-    if asked <= SELDOM:
-        return True
-    return (
-        asked <= LATER and sum(a.nbytes for k, a in enumerate(step.inputs()) if k in key[1]) < SMALL
-    )
+    wasted = sum(a.nbytes for k, a in enumerate(step.inputs()) if k in key[1])
+    return choice.serves_others(asked, wasted)
 
 
 def has_earned(step: Step, live: tuple[int, ...]) -> bool:
     """Whether runs by call have paid for a program."""
     known = None if step.cold is None else step.cold.get(live)
-    return known is not None and known.lost > 0
+    return known is not None and known.lost.whole > 0
 
 
 def paid_by(step: Step, live: tuple[int, ...]) -> float:
     """What runs by call took longer than an optimised program's: of the segment, or operator, and of graphs in it."""
     known = None if step.cold is None else step.cold.get(live)
     trials = [s.call.graph.trial for s in step.path() if s.call.graph is not None]  # type: ignore[union-attr]
-    lost = step.spent + (0.0 if known is None else known.lost)
+    lost = step.spent + (0.0 if known is None else known.lost.whole)
     return lost + sum(t.lost for t in trials if type(t) is Trial)
 
 
@@ -349,7 +318,7 @@ def kept(results: Sequence[Any], device: Any) -> list[Any]:
         return list(results)
     return [
         quick_put(r, device)
-        if type(r) is np.ndarray and (r.itemsize == 8 or r.nbytes > LARGE)
+        if type(r) is np.ndarray and (r.itemsize == 8 or choice.goes_to_device(r.nbytes))
         else r
         for r in results
     ]

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from ..calls.segment import SCALAR, Step
 from ..compile.program import Program
 from ..interpret.by_call import ByCall
-from .choice import alone, nearest
+from .choice import is_taken_apart
+from .programs import alone, nearest
 
 LONGEST = 200  # calls before a known step, at most
-# Numbers that a run of the known program computes at least: one program more to run (20 microseconds) is little then.
-LARGE = 2_000_000
 
 
 class Halves(NamedTuple):
@@ -70,7 +69,7 @@ def known_rest(step: Step, live: tuple[int, ...], dying: tuple[int, ...]) -> Hal
         rest_live = tuple([i - made for i in live if i >= made])
         known = {j: at for at, j in enumerate(ins)}
         program = _fitting(rest, rest_live, {known[j] for j in dying if j in known})
-        if program is not None and program.size.numbers >= LARGE and not program.layouts:
+        if program is not None and is_taken_apart(program.size.numbers) and not program.layouts:
             return Halves(
                 path[k - 1], tuple([i for i in live if i < made]), rest, rest_live, ins, program
             )

@@ -1,20 +1,12 @@
 """What compiling a program costs, and what each run of a quick one loses: estimates, by counts alone.
 
 Counts, because a program must take the same way in every run: no clock is asked. All prices are microseconds on one
-core; only their ratios count, and the setting `engine.compile_price` scales the compiler's. Measured on CPUs (AVX-512,
-jax 0.10.2) over training steps of a LeNet, perceptrons, LSTMs, unrolled cells and a ResNet-18, single operators and
-chains of them: XLA takes 2.4 to 3.6 ms an equation and 10 to 40 ms besides; without LLVM's optimisation, by the
-emitters it had before and in one module, 0.3 to 0.55 ms an equation and 8 ms (up to 0.9 in unrolled networks), and a
-run takes 0.5 to 2 ns longer for each number that an element-wise equation gives, and as long where libraries compute.
-A convolution takes 40 to 100 ms besides, a loop 40 to 110,
-random bits 30 to 60 (quick: 10, 10 and 20 to 50; `make bench-price` measures them). Tracing and lowering are 0.1 to
-0.45 ms an equation of either. Of the everyday jobs (`make bench-jobs`) none took longer with 1 ms
-than with 0.45, and those of unrolled cells took three quarters of the time.
+core; only their ratios count, and the setting `engine.compile_price` scales the compiler's. The numbers and what
+measured them stand in `constants.py`: on CPUs over training steps of a LeNet, perceptrons, LSTMs, unrolled cells and a
+ResNet-18, single operators and chains of them (`make bench-price`).
 
-GPUs (an H200, jax 0.11.2, 16 cores): a program of one kernel takes 45 to 60 ms, each equation 4 to 6 (2.5 in a
-ResNet-18), with any optimisation of LLVM's. Most goes into trials of each product and convolution, 0.25 s for each: an
-LSTM language model took 4.9 s, 1.5 without them, and 12.4 ms a step for 5.0; a ResNet-50 4.8 s a step, so that programs
-with convolutions are never quick there.
+On GPUs most goes into trials of each product and convolution: an LSTM language model took 4.9 s, 1.5 without them; a
+ResNet-50 4.8 s a step, so that programs with convolutions are never quick there.
 """
 
 from __future__ import annotations
@@ -28,12 +20,7 @@ import jax
 from ... import settings
 from ..graph.jaxprs import bodies
 from ..graph.primitives import CONVOLUTIONS, LIBRARY, LONG, LOOPS, PARTS, PLACED, WEIGHTS
-
-ROUNDS = 5  # that a loop is taken for whose length is not known
-# With LLVM's -O1, XLA's older emitters and one module a program takes that part of the optimised one's price (LeNet's
-# step 0.77 s of 1.80, ResNet-18's of 12 small pictures 4.8 of 10.2), and loses that part of what a quick one loses
-# (LeNet's step 6.1 ms, optimised 3.8, quick 16.6; ResNet-18's 163, 183, 314).
-LIGHT, LIGHT_LOSES = 0.5, 1 / 6
+from . import constants
 
 
 class Work(NamedTuple):
@@ -46,6 +33,27 @@ class Work(NamedTuple):
     @property
     def takes(self) -> float:
         return self.calls + self.numbers + self.library
+
+
+class Pair(NamedTuple):
+    """Microseconds of a quick program and of an optimised one: prices, or what runs call by call took longer."""
+
+    quick: float
+    whole: float
+
+    def more(self, other: Pair) -> Pair:
+        """With the other ones."""
+        return Pair(self.quick + other.quick, self.whole + other.whole)
+
+    def paid(self, prices: Pair) -> float:
+        """What part of its price the fuller account holds."""
+        return max(self.quick / (prices.quick or 1e-9), self.whole / (prices.whole or 1e-9))
+
+    def fuller(self, prices: Pair) -> tuple[bool, float, float]:
+        """Whether the quick program's account is the fuller one; what the fuller one holds, and the price."""
+        if self.quick * prices.whole >= self.whole * prices.quick:
+            return True, self.quick, prices.quick
+        return False, self.whole, prices.whole
 
 
 class Prices(NamedTuple):
@@ -75,7 +83,7 @@ class Prices(NamedTuple):
 
     def light(self, size: Size) -> float:
         """The price of the program that LLVM optimises little."""
-        return LIGHT * self.whole(size)
+        return constants.LIGHT * self.whole(size)
 
     def whole(self, size: Size) -> float:
         """The price of the optimised program."""
@@ -93,6 +101,10 @@ class Prices(NamedTuple):
         """The price of a quick program of so many equations, and what `Size.long` counts."""
         price = self.quick_base + self.quick_equation * equations + self.quick_long * long
         return float(_scale() * price)
+
+    def both(self, equations: int, long: int) -> Pair:
+        """The prices of both programs of so many equations, and what `Size.long` counts."""
+        return Pair(self.quick(equations, long), self.whole(Size(equations, long, 0.0)))
 
     def lost(self, size: Size) -> float:
         """What a run of the quick program takes longer."""
@@ -118,16 +130,18 @@ _ONE_MODULE = {"xla_cpu_parallel_codegen_split_count": 1} | (
     {"xla_cpu_use_fusion_emitters": False} if _OLDER else {}
 )
 _CPU = Prices(
-    base=20_000.0, equation=3_000.0, long=10_000.0, tuned=0.0,
-    quick_base=10_000.0, quick_equation=1_000.0 if _OLDER else 1_700.0, quick_long=2_500.0,
-    slower=1e-3, each=0.0, library=0.3, library_quickly=0.0, quickly=2.0,
+    base=constants.CPU_BASE, equation=constants.CPU_EQUATION, long=constants.CPU_LONG, tuned=0.0,
+    quick_base=constants.CPU_QUICK_BASE, quick_long=constants.CPU_QUICK_LONG,
+    quick_equation=constants.CPU_QUICK_EQUATION if _OLDER else constants.CPU_QUICK_EQUATION_NEWER,
+    slower=constants.CPU_SLOWER, each=0.0, quickly=constants.CPU_QUICKLY,
+    library=constants.CPU_LIBRARY, library_quickly=0.0,
     options={"xla_backend_optimization_level": 0, **_ONE_MODULE},
     light_options={"xla_backend_optimization_level": 1, **_ONE_MODULE} if _OLDER else None,
 )  # fmt: skip
 _GPU = Prices(
-    base=50_000.0, equation=5_000.0, long=0.0, tuned=250_000.0,
-    quick_base=50_000.0, quick_equation=5_000.0, quick_long=0.0,
-    slower=0.0, each=30.0, library=1.0, library_quickly=1.0, quickly=0.0,
+    base=constants.GPU_BASE, equation=constants.GPU_EQUATION, long=0.0, tuned=constants.GPU_TUNED,
+    quick_base=constants.GPU_BASE, quick_equation=constants.GPU_EQUATION, quick_long=0.0,
+    slower=0.0, each=constants.GPU_EACH, library=1.0, library_quickly=1.0, quickly=0.0,
     options={"xla_gpu_autotune_level": 0},
 )  # fmt: skip
 _PLATFORMS = {"cpu": _CPU, "gpu": _GPU}
@@ -179,7 +193,7 @@ def size_of(jaxpr: Any) -> Size:
             if name in CONVOLUTIONS:
                 convolutions.add(_shapes(e))
             if inner:
-                rounds = e.params.get("length", ROUNDS) if name in LOOPS else 1
+                rounds = e.params.get("length", constants.LOOP_ROUNDS) if name in LOOPS else 1
                 todo += [(b, times * (rounds if isinstance(rounds, int) else 1)) for b in inner]
                 continue
             equations += 1

@@ -36,12 +36,13 @@ from ..compile.store import store
 from ..hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from ..interpret.by_call import ByCall
 from ..stats import stats
-from . import callback, choice, cold, interrupts
-from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
+from . import callback, cold, interrupts
 from .failures import fail, failed_beside, lose
 from .halves import known_rest
 from .host_compute import computed_here
 from .known import on_device, run_known, wanted
+from .programs import alone, choose, chosen_of, fell_back, nearest, run_for
+from .programs import forget as forget_choices
 from .spared import spared
 from .work import Work
 
@@ -179,7 +180,7 @@ def drop_programs() -> None:
     flush_all()
     Tree.clear()
     store.clear()
-    choice.forget()
+    forget_choices()
     for st in list(states):
         for seg in st.segments():
             if not seg.step.depth:
@@ -192,7 +193,7 @@ def forget(programs: bool = True) -> None:
         drop_programs()
     else:
         flush_thread()
-    choice.forget()
+    forget_choices()
     cold.forget()
     varying.of_calls.clear()
     st = local.st

@@ -16,7 +16,7 @@ from ..calls.segment import Step
 from ..interpret.by_call import ByCall
 from . import cold
 from .callback import original
-from .choice import alone
+from .programs import alone
 
 # What is tried at most: each result is computed by itself, and calls that NumPy has no rule for are compiled.
 RESULTS, CALLS = 32, 256

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import jax
 
@@ -25,19 +25,10 @@ from ..compile.compiler_options import cores
 from ..compile.kept import compile_or_load
 from ..hooks import compile_listeners, observers
 from ..stats import stats
-from . import price
+from . import choice, price
+from .choice import Form
 from .interrupts import is_asynchronous
 from .price import Size
-
-LITTLE = 30_000.0  # microseconds: what is saved at least, for a quick operator does not run as `Step.solo`
-SURE = 3  # runs that come after the first in all likelihood: what these would lose is not lost
-# At these parts of the price a program is exchanged, and, on several cores, a thread begins to compile: a loop mostly
-# goes on, a run takes longer than what it loses, and the time of an idle core costs nobody anything.
-PAID, BESIDE = 1 / 2, 1 / 16
-FOREVER = 100_000  # runs: a program that does not lose the price in so many stays as it is
-
-SILENT = 1_000_000.0  # what the compiler takes longer for, it says
-PAUSE = 2_000_000.0  # what takes longer is not optimised while the program waits, if there is another core
 
 _says = settings.snapshot("debug.log_compiling")
 _cold = settings.snapshot("engine.cold")
@@ -62,7 +53,7 @@ def say(
     Args:
       site: the file and line of the user's; those at hand where not given.
     """
-    if takes < SILENT or not _says():
+    if not choice.is_told(takes) or not _says():
         return
     from ..calls.segment import user_site
 
@@ -118,20 +109,15 @@ class Later:
         )
 
     def is_paid(self) -> bool:
-        """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs.
-
-        In a loop whose length is known: whether those to come lose as much.
-        """
+        """Count a run; whether it is the last of the quick program (`choice.exchanges`)."""
         self.runs += 1
         self._spent += self._lost
         coming = local.st.coming
-        if coming is not None:
-            return coming * self._lost > self._price
-        if self._asks and self._spent >= BESIDE * self._price:
+        if coming is None and self._asks and choice.begins_beside(self._spent, self._price):
             self._asks = False  # once: the system takes as long to say it as a small call
             if cores() > 1:
                 self._beside = _Beside(self._compile)
-        return self._spent > PAID * self._price
+        return choice.exchanges(self._spent, self._lost, self._price, coming)
 
     def compiled(self) -> Any:
         """The optimised program, waited for or made now; None where the compiler fails: the quick one stays."""
@@ -234,33 +220,12 @@ def tell_compiled(
     return stop
 
 
-#: How a program is compiled: without LLVM's optimisation, with little of it, or with all.
-Form = Literal["quick", "light", "whole"]
-
-
 def begin(size: Size, device: Any, paid: float = 0.0) -> Form:
-    """How a program is compiled first: in a loop whose length is known as it takes least in all.
-
-    Args:
-      paid: what was lost without it, in microseconds. Where that is its price, it is optimised now, or, if that takes a
-        while and there is a core for it, beside a quick one.
-    """
+    """How a program is compiled first (`choice.first_form`), for which so many microseconds were lost."""
     if not isinstance(device, jax.Device) or _cold() == "compile" or _deterministic():
         return "whole"
     prices = price.on(platform_of(device))
-    whole, lost = prices.whole(size), prices.lost(size)
-    if not prices.has_quick(size):
-        return "whole"
-    quick = prices.quick(size.equations, size.long)
-    coming = local.st.coming
-    if whole - quick < max(LITTLE, SURE * lost if coming is None else 0.0):
-        return "whole"
-    if coming is None:
-        return "whole" if paid >= whole and (whole < PAUSE or cores() == 1) else "quick"
-    costs: dict[Form, float] = {"quick": quick + coming * lost, "whole": whole}
-    if prices.light_options is not None:
-        costs["light"] = prices.light(size) + coming * lost * price.LIGHT_LOSES
-    return min(costs, key=costs.__getitem__)
+    return choice.first_form(prices, size, paid, local.st.coming, cores() > 1)
 
 
 def better(
@@ -274,15 +239,12 @@ def better(
     paid: float = 0.0,
 ) -> Later | None:
     """The optimised form of a program that was compiled so, where that may pay at all (``paid``: see `begin`)."""
-    if form == "whole":
-        return None
     prices = price.on(platform_of(device))
-    whole = prices.whole(size)
-    lost = prices.lost(size) * (price.LIGHT_LOSES if form == "light" else 1)
-    if lost * FOREVER < whole:
+    lost = choice.loses(prices, size, form)
+    if not lost:
         return None
-    credit = BESIDE * whole if paid >= whole else 0.0
+    credit = choice.credit(prices.whole(size), paid)
     return Later(name, device, lowered, options, closed, size, lost, credit)
 
 
-__all__ = ["Form", "Later", "begin", "better", "repeating", "tell_compiled"]
+__all__ = ["Later", "begin", "better", "repeating", "tell_compiled"]

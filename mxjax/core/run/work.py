@@ -10,7 +10,7 @@ from ..calls.aval import MeshDevice, physical
 from ..calls.segment import Segment, Step
 from ..calls.value import Value
 from ..compile.program import Program, in_layouts
-from .choice import choose, fell_back, run_for
+from .programs import choose, fell_back, run_for
 
 _count = sys.getrefcount
 

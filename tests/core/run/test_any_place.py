@@ -43,7 +43,7 @@ FILES = frozenset(
             "calls/value",
             "compile/program", "compile/store", "graph/graph", "graph/tape", "interpret/by_call", "interpret/symbolic",
             "placement/memory", "run/choice", "run/cold", "run/host_compute", "run/interrupts", "run/known",
-            "run/scheduler", "run/sync", "calls/varying",
+            "run/programs", "run/scheduler", "run/sync", "calls/varying",
         )),
         *(f"array/{name}.py" for name in ("handle", "indexing", "invoke", "ndarray", "operators", "view")),
         *(f"optimizer/{name}.py" for name in ("optimizer", "rules", "updater")),

@@ -14,7 +14,7 @@ import mxjax as mx
 from mxjax import autograd, gluon, profiler
 from mxjax.core import platform_of
 from mxjax.core.interpret import by_call
-from mxjax.core.run import cold, scheduler
+from mxjax.core.run import cold, constants, scheduler
 from mxjax.gluon import nn
 
 
@@ -381,7 +381,7 @@ def test_another_variant_of_a_large_segment_waits_until_it_comes_again() -> None
     ]
     kept, dropped = counts[:6], counts[6:]
     assert sum(kept) > 0
-    assert sum(dropped[: cold.SELDOM]) == 0
+    assert sum(dropped[: constants.SELDOM]) == 0
 
 
 def test_errors_and_odd_numbers_are_the_same_in_both_tiers() -> None:

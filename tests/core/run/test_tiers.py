@@ -13,7 +13,7 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, gluon
 from mxjax.core import local
-from mxjax.core.run import cold, price, scheduler, tiers
+from mxjax.core.run import cold, constants, price, scheduler, tiers
 
 
 @pytest.fixture(autouse=True)
@@ -223,7 +223,7 @@ def test_training_goes_on_while_its_step_is_optimised():
 @pytest.mark.observes
 @pytest.mark.parametrize("said", [True, False])
 def test_what_takes_long_to_compile_says_so_with_the_users_line(said, monkeypatch, capsys):
-    monkeypatch.setattr(tiers, "SILENT", 1000.0)
+    monkeypatch.setattr(constants, "SILENT", 1000.0)
     with mx.config.scope({"debug.log_compiling": said, "engine.cold": "compile"}):
         chain(mx.np.ones((3, 5))).asnumpy()
     heard = capsys.readouterr().err
@@ -309,8 +309,13 @@ def spent(numpy, quick, whole, size, runs, known=False):
     ``known``: in a loop that says how many runs come.
     """
     cpu, device = price.on("cpu"), jax.devices("cpu")[0]
-    trial = cold.Trial(numpy, (numpy - quick, numpy - whole), size, cpu)
-    takes = {"quick": quick, "light": whole + (quick - whole) * price.LIGHT_LOSES, "whole": whole}
+    saves = price.Pair(numpy - quick, numpy - whole)
+    trial = cold.Trial(numpy, saves, cpu.both(*size[:2]))
+    takes = {
+        "quick": quick,
+        "light": whole + (quick - whole) * constants.LIGHT_LOSES,
+        "whole": whole,
+    }
     form = later = None
     total = 0.0
     for k in range(runs):
@@ -348,7 +353,7 @@ def test_no_way_costs_more_than_twice_the_best_and_the_quick_program(monkeypatch
                 3000,
             )
         )
-        again = bought + int(cpu.whole(size) * tiers.PAID / max(quick - whole, 1e-9)) + 1
+        again = bought + int(cpu.whole(size) * constants.PAID / max(quick - whole, 1e-9)) + 1
         for runs in {
             1,
             2,
@@ -362,10 +367,10 @@ def test_no_way_costs_more_than_twice_the_best_and_the_quick_program(monkeypatch
                 runs * numpy, cpu.quick(*size[:2]) + runs * quick, cpu.whole(size) + runs * whole
             )
             # What saves little is optimised at once.
-            total = spent(numpy, quick, whole, size, runs) - tiers.LITTLE
+            total = spent(numpy, quick, whole, size, runs) - constants.LITTLE
             worst = max(worst, total / best)
             if runs < 300:
-                total = spent(numpy, quick, whole, size, runs, known=True) - tiers.LITTLE
+                total = spent(numpy, quick, whole, size, runs, known=True) - constants.LITTLE
                 told = max(told, total / best)
     # 2.3, or 2.5 with JAX 0.11 and later
     assert 1.5 < worst < 2.1 + cpu.quick_equation / cpu.equation

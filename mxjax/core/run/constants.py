@@ -1,0 +1,151 @@
+"""The table of numbers by which it is decided how a segment runs: each with its unit, and what measured it.
+
+Prices (microseconds on one core, of which only the ratios count) are asked by those who estimate: `price.py` of a
+program, `../interpret/by_call.py` and `numpy_code.py` of NumPy. Thresholds are asked by `choice.py` alone. "CPU" in a
+source is AVX-512 with jax 0.10.2, "GPU" an H200 with jax 0.11.2; the benchmarks named are targets of `make`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+# ---- NumPy: a segment call by call
+
+CALL: Annotated[float, "us", "CPU, chains of small calls: a call beside its work"] = 6.0
+LINE: Annotated[float, "us", "CPU: a call of NumPy's own, as `Bound.steps` counts them"] = 1.5
+NUMBER: Annotated[int, "ps", "CPU: an operation of NumPy's on a float32 in the cache"] = 300
+PRODUCT: Annotated[int, "ps", "CPU: a product with its sum in OpenBLAS's sgemm"] = 80
+CONVOLVED: Annotated[int, "ps", "CPU, 64 channels at 74 GFLOP/s: one in a convolution"] = 40
+WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbers"] = 100
+UNKNOWN: Annotated[int, "equations", "chosen: of a call that cannot be traced"] = 20
+FETCH: Annotated[
+    float, "us", "GPU, an array that it computed: NumPy waits for it and for what was begun before"
+] = 1000.0
+
+# ---- programs
+
+RUN: Annotated[float, "us", "CPU: a run of a program beside its work"] = 6.0
+SINGLE: Annotated[
+    float, "us", "CPU: a run of a program of one call, from NumPy's arrays to NumPy's"
+] = 25.0
+UNFUSED: Annotated[
+    float, "part", "chosen: of the work of single programs, what one of several calls saves"
+] = 0.25
+LOOP_ROUNDS: Annotated[int, "rounds", "chosen: of a program's loop of unknown length"] = 5
+# With LLVM's -O1, XLA's older emitters and one module.
+LIGHT: Annotated[
+    float,
+    "part of the optimised price",
+    "CPU: LeNet's step 0.77 s of 1.80, ResNet-18's 4.8 of 10.2",
+] = 0.5
+LIGHT_LOSES: Annotated[
+    float,
+    "part of what a quick run loses",
+    "CPU: LeNet's step 6.1 ms (optimised 3.8, quick 16.6), ResNet-18's 183 (163, 314)",
+] = 1 / 6
+
+CPU_BASE: Annotated[float, "us", "bench-price: 10 to 40 ms a program"] = 20_000.0
+CPU_EQUATION: Annotated[float, "us", "bench-price: 2.4 to 3.6 ms"] = 3_000.0
+CPU_LONG: Annotated[
+    float, "us", "bench-price: a convolution 40 to 100 ms, a loop 40 to 110, random bits 30 to 60"
+] = 10_000.0
+CPU_QUICK_BASE: Annotated[float, "us", "bench-price: 8 ms and tracing"] = 10_000.0
+CPU_QUICK_EQUATION: Annotated[
+    float,
+    "us",
+    "bench-price: 0.3 to 0.9 ms, tracing and lowering 0.1 to 0.45; bench-jobs: the same with 0.45 as "
+    "with 1 ms, unrolled cells three quarters",
+] = 1_000.0
+CPU_QUICK_EQUATION_NEWER: Annotated[
+    float, "us", "bench-price, jax 0.12, without the older emitters: half of the optimised price"
+] = 1_700.0
+CPU_QUICK_LONG: Annotated[
+    float, "us", "bench-price: a convolution or loop 10 ms, random bits 20 to 50"
+] = 2_500.0
+CPU_SLOWER: Annotated[
+    float, "us a number", "bench-price: 0.5 to 2 ns, as long where libraries compute"
+] = 1e-3
+CPU_QUICKLY: Annotated[
+    float,
+    "times NumPy's",
+    "a quick step as a whole: ResNet-18, VGG-11, DenseNet 1.2 to 1.4, GoogLeNet 1.8",
+] = 2.0
+CPU_LIBRARY: Annotated[
+    float, "part", "bench-cold: of the libraries' time, what an optimised program saves"
+] = 0.3
+GPU_BASE: Annotated[float, "us", "GPU: a program of one kernel 45 to 60 ms"] = 50_000.0
+GPU_EQUATION: Annotated[float, "us", "GPU: 4 to 6 ms, 2.5 in a ResNet-18"] = 5_000.0
+GPU_TUNED: Annotated[float, "us", "GPU: the trials of a product or convolution"] = 250_000.0
+GPU_EACH: Annotated[
+    float, "us a product", "GPU, an LSTM language model: 12.4 ms a step without trials, 5.0 with"
+] = 30.0
+
+# ---- thresholds: when a program is bought, and in which form
+
+ONE_RUN: Annotated[
+    float,
+    "part of the price",
+    "bought at once where one run costs it: no second run, which may be compared with the first, is "
+    "the first of the program",
+] = 1 / 2
+AGAIN: Annotated[int, "of the last 64 segments", "chosen: so many make a loop"] = 4
+PART: Annotated[float, "part of the price", "the bound, simulated: for a loop"] = 1 / 2
+DERIVATIVE_WORK: Annotated[int, "times", "chosen: a graph's run with its derivative"] = 3
+DERIVATIVE_EQUATIONS: Annotated[int, "times", "chosen: their programs' equations"] = 4
+GRAPH_NUMBERS: Annotated[
+    int, "numbers", "chosen: an accelerator's graphs that take more are programs at once"
+] = 1 << 18
+FETCHED: Annotated[
+    int, "numbers", "chosen: of segments with more, an accelerator makes programs"
+] = 1 << 22
+LARGE: Annotated[
+    int,
+    "bytes",
+    "chosen: larger results go to the device at once, for several programs may read them",
+] = 1 << 16
+SELDOM: Annotated[
+    int, "runs", "chosen: until then others' programs serve other results and donations"
+] = 3
+SELDOM_SMALL: Annotated[int, "runs", "chosen: the same where what is not overwritten is small"] = (
+    1000
+)
+SMALL: Annotated[int, "bytes", "chosen: small, for that"] = 1 << 20
+LITTLE: Annotated[
+    float, "us", "what a quick program saves at least: as an operator it is not `Step.solo`"
+] = 30_000.0
+SURE: Annotated[
+    int, "runs", "chosen: these come in all likelihood, and what they would lose is no saving"
+] = 3
+PAID: Annotated[
+    float,
+    "part of the price",
+    "the bound, simulated: exchanged there; a loop mostly goes on, and a run takes longer than it loses",
+] = 1 / 2
+BESIDE: Annotated[
+    float, "part of the price", "chosen: a thread begins there; an idle core costs nobody anything"
+] = 1 / 16
+FOREVER: Annotated[
+    int, "runs", "chosen: a program that does not lose the price in so many stays as it is"
+] = 100_000
+PAUSE: Annotated[
+    float, "us", "bench-jobs: no pause over 2 s; longer ones are compiled beside a quick program"
+] = 2_000_000.0
+SILENT: Annotated[float, "us", "chosen: what takes longer says so"] = 1_000_000.0
+
+# ---- accelerators, and segments NumPy has no say in: programs that may never come back
+
+UNPROVEN: Annotated[int, "programs", "chosen: so many that never came back may stand"] = 2
+OFTEN: Annotated[
+    int, "runs", "chosen: by operator, these lost as much as several programs cost"
+] = 1500
+VARIANTS: Annotated[
+    int, "programs", "chosen: of one segment, that differ in results and donations alone"
+] = 6
+SOLO_BYTES: Annotated[
+    int, "bytes", "chosen: up to it the engine's own work counts more than a donated buffer"
+] = 1 << 16
+HALVED: Annotated[
+    int,
+    "numbers",
+    "CPU: one program more to run takes 20 us, little where another computes so many",
+] = 2_000_000
