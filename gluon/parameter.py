@@ -122,7 +122,9 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
         )
         self._dtype = element_type(dtype)
-        self._dtype_text = str(dtype)  # as it was given: what MXNet's repr shows
+        self._dtype_given = (
+            dtype  # which MXNet keeps: programs add it to texts, look it up, ask its __name__
+        )
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
         self.init = init
@@ -142,7 +144,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
 
     def __repr__(self) -> str:
         name = f" {self._name}" if self._long or generation() == 1 else ""
-        return f"{type(self).__name__}{name} (shape={self.shape}, dtype={self._dtype_text})"
+        return f"{type(self).__name__}{name} (shape={self.shape}, dtype={self._dtype_given})"
 
     @property
     def name(self) -> str:
@@ -172,8 +174,8 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
 
     @property
     def dtype(self) -> Any:
-        """The element type; setting it casts."""
-        return self._dtype
+        """The element type as it was given, a text or a class of NumPy; setting it casts."""
+        return self._dtype_given
 
     @dtype.setter
     def dtype(self, dtype: Any) -> None:
@@ -360,7 +362,8 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
     def _load_init(self, host: Any, device: Any = None) -> None:
         """Take a value that :meth:`_check_load` has let through."""
         if host.dtype != self._dtype:
-            self.cast(host.dtype)
+            # MXNet 1 keeps the class of NumPy that its arrays have, MXNet 2 the dtype.
+            self.cast(host.dtype.type if generation() == 1 else host.dtype)
         self._shape = host.shape
         if self._arrays is not None and device is None:
             where = list(self._arrays)
@@ -567,7 +570,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
     def cast(self, dtype: Any) -> None:
         """Convert the value and the gradient to another dtype."""
         self._dtype = element_type(dtype)
-        self._dtype_text = str(dtype)
+        self._dtype_given = dtype
         if self._arrays is not None:
             with pause():
                 for d, a in list(self._arrays.items()):

@@ -19,13 +19,12 @@ from .display.reprs import Shown
 from .modes import generation
 from .scopes import scope
 from .symbol import infer, types
+from .symbol.bound import by_name, ends_alone, keys_of, no_duplicates, request_of
 from .symbol.cached import CachedOp
-from .symbol.node import Node, walk
+from .symbol.node import Node, states_of, walk
 from .symbol.run import is_custom, run
 
 __all__ = ["Executor", "simple_bind"]
-
-_REQUESTS = ("write", "add", "null", "inplace")
 
 #: A value of the tape (dense, or sparse), the argument that it is, and where its gradient arrives.
 Mark = tuple[Any, str, Leaf]
@@ -35,17 +34,6 @@ _NAMING_THEIR_ONE_INPUT = frozenset(
     "Dropout L2Normalization LRN LeakyReLU MakeLoss Pad Pooling SliceChannel SwapAxis _npi_cumsum depth_to_space diag "
     "log_softmax one_hot repeat reverse softmax space_to_depth squeeze tile".split()
 )
-
-
-def _names_once(variables: Sequence[Node]) -> list[str]:
-    names = [n.name for n in variables]
-    twice = sorted({n for n in names if names.count(n) > 1}) if len({*names}) < len(names) else []
-    if twice:
-        raise errors.MXNetValueError(
-            f"Duplicate names detected: more than one variable is called {', '.join(map(repr, twice))}. "
-            "Arrays are bound by name: use one Symbol in both places, or give each variable a name of its own"
-        )
-    return names
 
 
 class Executor(Shown):
@@ -96,10 +84,12 @@ class Executor(Shown):
         self._group2ctx = group2ctx
         self._places = places_of(sym, self._device, group2ctx)
         self._variables: list[Node] = sym._variables()
-        self._homes = {n.name: self._places[n] for n in self._variables} if self._places else {}
-        self._input_names = _names_once(self._variables)
-        self._arg_names: list[str] = sym.list_arguments()
-        self._aux_names: list[str] = sym.list_auxiliary_states()
+        keys = keys_of(self._variables, isinstance(args, (list, tuple)))
+        self._homes = {keys[n]: self._places[n] for n in self._variables} if self._places else {}
+        self._input_names = list(keys.values())
+        states = states_of(walk(sym._entries))
+        self._arg_names: list[str] = [k for n, k in keys.items() if n not in states]
+        self._aux_names: list[str] = [k for n, k in keys.items() if n in states]
         self._output_names: list[str] = sym.list_outputs()
         self._arrays: dict[str, Any] = dict.fromkeys(self._input_names)
         self._arrays.update(self._placed(args, self._arg_names, "args"))
@@ -108,10 +98,10 @@ class Executor(Shown):
         self._args_grad = args_grad
         self._grads = {
             n: g
-            for n, g in _by_name(args_grad, self._arg_names, "args_grad").items()
+            for n, g in by_name(args_grad, self._arg_names, "args_grad").items()
             if g is not None
         }
-        self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
+        self._requests = {n: request_of(grad_req, n, self._arg_names) for n in self._arg_names}
         self._outputs: list[NDArray] = []
         self._promised: list[
             NDArray
@@ -134,7 +124,7 @@ class Executor(Shown):
 
     def _placed(self, given: Any, names: Sequence[str], what: str) -> dict[str, Any]:
         found = {}
-        for name, array in _by_name(given, names, what).items():
+        for name, array in by_name(given, names, what).items():
             if array is None:
                 continue
             if not isinstance(array, NDArray):
@@ -313,9 +303,11 @@ class Executor(Shown):
         results = self._results or [taped_value(out) for out in self._outputs]
         if not self._in_python:
             self._results = []
-        for out, value, grad in zip(self._outputs, results, given, strict=True):
+        for k, (out, value, grad) in enumerate(zip(self._outputs, results, given, strict=True)):
             if value.tape is None:
                 continue  # a result that depends on no argument with a gradient
+            if grad is None and generation() == 1:
+                self._must_end_alone(k)
             heads.append(value)
             if grad is None and out.stype != "default":
                 grad = NDArray._wrap(value.dense()).ones_like()  # type: ignore[attr-defined]
@@ -325,6 +317,17 @@ class Executor(Shown):
         if not heads:
             raise errors.MXNetError("no result depends on an argument that has a gradient")
         return heads, grads
+
+    def _must_end_alone(self, k: int) -> None:
+        """MXNet 1 makes up no gradient for a result that is no loss; MXNet 2 takes ones."""
+        keys = dict(zip(self._variables, self._input_names, strict=True))
+        if not ends_alone(
+            self._symbol._entries[k], lambda n: self._requests.get(keys[n], "null") != "null"
+        ):
+            raise errors.MXNetError(
+                f"the result {self._output_names[k]!r} is no loss: backward(out_grads=...) needs its gradient "
+                f"(mx.nd.ones({self._outputs[k].shape}) for its sum)"
+            )
 
     # ---- arrays ---------------------------------------------------------------------------------------
 
@@ -337,6 +340,7 @@ class Executor(Shown):
     @property
     def arg_dict(self) -> dict[str, NDArray]:
         """The arguments by name."""
+        no_duplicates(self._arg_names)
         return {n: self._arrays[n] for n in self._arg_names}
 
     @property
@@ -357,6 +361,7 @@ class Executor(Shown):
     @property
     def grad_dict(self) -> dict[str, NDArray | None]:
         """The gradients by name; None where there is none."""
+        no_duplicates(self._arg_names)
         return {n: self._grads.get(n) for n in self._arg_names}
 
     @property
@@ -513,39 +518,6 @@ def _nowhere(gradient: Value) -> None:
     """The executor stores gradients itself."""
 
 
-def _by_name(given: Any, names: Sequence[str], what: str) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        return {n: a for n, a in given.items() if n in set(names)}
-    if isinstance(given, NDArray):
-        given = [given]
-    if len(given) != len(names):
-        raise errors.MXNetValueError(
-            f"Length of {what} does not match the number of arguments: {len(names)} ({', '.join(names)}), "
-            f"got {len(given)}"
-        )
-    return dict(zip(names, given, strict=True))
-
-
-def _request(grad_req: Any, name: str, names: Sequence[str]) -> str:
-    if isinstance(grad_req, str):
-        found = grad_req
-    elif isinstance(grad_req, Mapping):
-        found = grad_req.get(name, "null")
-    elif len(grad_req) != len(names):
-        raise errors.MXNetValueError(
-            f"grad_req needs an entry for each of the {len(names)} arguments ({', '.join(names)}), got {len(grad_req)}"
-        )
-    else:
-        found = grad_req[list(names).index(name)]
-    if found not in _REQUESTS:
-        raise errors.MXNetKeyError(
-            f"grad_req={found!r} of {name!r}: one of 'write', 'add', 'null' is expected"
-        )
-    return str(found)
-
-
 def places_of(
     sym: Any, device: Device, group2ctx: Mapping[str, Device] | None
 ) -> dict[Node, Device] | None:
@@ -638,7 +610,7 @@ def simple_bind(
                 home = places.get(node, device)
                 arrays[node.name] = _zeros(shape, dtypes[node], home, _stype_of(node, stype_dict))
     names, states = sym.list_arguments(), sym.list_auxiliary_states()
-    wanted = [n for n in names if _request(grad_req, n, names) != "null"]
+    wanted = [n for n in names if request_of(grad_req, n, names) != "null"]
     rows = _looked_up(nodes)
     stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
     grads = {

@@ -473,8 +473,9 @@ def _host(a: Any, name: str = "") -> Host:
         return a.asnumpy()
     if isinstance(a, np.ndarray):
         return a
+    kind = errors.MXNetTypeError if name else errors.MXNetValueError
     what = f" under {name!r}" if name else ""
-    raise errors.MXNetTypeError(
+    raise kind(
         "data needs to either be a MXNet ndarray, a list of them or a dict of str to them; got "
         f"{type(a)}{what}"
     )

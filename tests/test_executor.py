@@ -338,16 +338,84 @@ def test_every_result_has_its_gradient():
         run.backward([mx.nd.ones(2)])
 
 
-def test_two_variables_of_one_name_are_refused():
-    net = mx.sym.var("x") * 2 + mx.sym.var("x")
-    assert net.list_arguments() == ["x", "x"]  # as in MXNet, which refuses to bind them
-    for bind in (
-        lambda: net.simple_bind(mx.cpu(), x=(2,)),
-        lambda: net.bind(mx.cpu(), [mx.nd.ones(2), mx.nd.ones(2)]),
-        lambda: net.eval(x=mx.nd.ones(2)),
+def test_two_variables_of_one_name_are_bound_by_place_alone(mxnet1):
+    """As in MXNet 1.9.1, whose lookups by name say that names are there twice."""
+    a, b, again = mx.sym.var("a"), mx.sym.var("b"), mx.sym.var("a")
+    net = a + again * b
+    assert net.list_arguments() == ["a", "a", "b"]
+    arrays = [mx.nd.ones(2) * k for k in (1, 2, 3)]
+    run = net.bind(mx.cpu(), arrays, [mx.nd.zeros(2) for _ in arrays])
+    assert run.forward(is_train=True)[0].asnumpy().tolist() == [7, 7]
+    run.backward(mx.nd.ones(2))
+    assert [g.asnumpy().tolist() for g in run.grad_arrays] == [[1, 1], [3, 3], [2, 2]]
+    for look in (
+        lambda: run.arg_dict,
+        lambda: run.grad_dict,
+        lambda: net.simple_bind(mx.cpu(), a=(2,), b=(2,)),
+        lambda: net.bind(mx.cpu(), {"a": mx.nd.ones(2), "b": mx.nd.ones(2)}),
+        lambda: net.eval(a=mx.nd.ones(2), b=mx.nd.ones(2)),
     ):
-        with pytest.raises(ValueError, match=r"Duplicate names detected: .*'x'"):
-            bind()
+        with pytest.raises(ValueError, match=r"Duplicate names detected: .*'a'"):
+            look()
+
+
+class _Ends(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], in_data[0] * 5)
+
+
+@mx.operator.register("ends_alone")
+class _EndsProp(mx.operator.CustomOpProp):
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _Ends()
+
+
+_X = mx.sym.var("x")
+#: Recorded: MXNet 1.9.1's `backward()` without gradients of results; None: it raises MXNetError.
+_WITHOUT_HEADS = [
+    (mx.sym.exp(_X), None),
+    (mx.sym.sum(_X), None),
+    (mx.sym.sign(_X), None),
+    (mx.sym.softmax(_X), None),
+    (mx.sym.topk(_X, ret_typ="value"), None),
+    (mx.sym.softmax_cross_entropy(_X, mx.sym.BlockGrad(_X.sum(axis=1) * 0)), None),
+    (mx.sym.Group([mx.sym.exp(_X), mx.sym.MakeLoss(_X)]), None),
+    (mx.sym.MakeLoss(_X), 1),
+    (mx.sym.reshape(mx.sym.MakeLoss(_X), shape=(6,)), 1),
+    (mx.sym.Group([mx.sym.BlockGrad(mx.sym.exp(_X)), mx.sym.MakeLoss(_X * 2)]), 2),
+    (mx.sym.Group([mx.sym.argmax(_X, axis=1), _X > 1, mx.sym.make_loss(_X)]), 1),
+    (mx.sym.LinearRegressionOutput(_X, mx.sym.BlockGrad(_X - 1)), 1 / 3),
+    (mx.sym.Custom(_X, op_type="ends_alone"), 5),
+    (mx.sym.floor(_X), 0),
+    (mx.sym.zeros_like(_X), 0),
+]
+
+
+@pytest.mark.parametrize(("net", "wanted"), _WITHOUT_HEADS)
+def test_mxnet_1_asks_for_the_gradient_of_what_is_no_loss(mxnet1, net, wanted):
+    grad = mx.nd.zeros((2, 3))
+    run = net.bind(mx.cpu(), {"x": mx.nd.ones((2, 3))}, {"x": grad})
+    run.forward(is_train=True)
+    if wanted is None:
+        with pytest.raises(mx.MXNetError, match="is no loss"):
+            run.backward()
+    else:
+        run.backward()
+        np.testing.assert_allclose(grad.asnumpy(), wanted, rtol=1e-6)
+
+
+def test_mxnet_2_takes_ones_for_the_gradient_of_what_is_no_loss():
+    grad = mx.nd.zeros(3)
+    run = mx.sym.exp(_X).bind(mx.cpu(), {"x": mx.nd.zeros(3)}, {"x": grad})
+    run.forward(is_train=True)
+    run.backward()
+    assert grad.asnumpy().tolist() == [1, 1, 1]
 
 
 def test_a_monitor_hears_bytes_in_mxnet_1(mxnet1):

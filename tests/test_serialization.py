@@ -88,6 +88,11 @@ def test_sparse_arrays_in_npz_files(tmp_path):
     assert {k: v.stype for k, v in again.items()} == {"a": "csr", "b": "row_sparse", "c": "default"}
     onp.testing.assert_array_equal(again["b"].asnumpy(), rows.asnumpy())
     onp.testing.assert_array_equal(again["a"].asnumpy(), found.asnumpy())
+    for wrong in (5, [5]):  # recorded: ValueError, and TypeError for what is in a dictionary
+        with pytest.raises(ValueError, match="MXNet ndarray"):
+            mx.npx.save(str(tmp_path / "wrong"), wrong)
+    with pytest.raises(TypeError, match="MXNet ndarray"):
+        mx.nd.save(str(tmp_path / "wrong"), {"a": 5})
     with pytest.raises(TypeError, match="savez"):
         mx.npx.save(str(tmp_path / "one.npy"), rows)
 

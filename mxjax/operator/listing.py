@@ -67,8 +67,8 @@ _TYPES = {bool: "boolean", int: "int", float: "float", tuple: "Shape(tuple)", st
 
 
 def _type_of(op: Op, name: str) -> str:
-    # A row does not list the words that an attribute takes: its samples use them.
-    words = {
+    # Of other attributes that are words a row's samples use some.
+    words = set(op.choices.get(name, ())) or {
         attrs[name]
         for attrs in (dict(s.attrs) for s in op.tests.samples)
         if isinstance(attrs.get(name), str)

@@ -143,6 +143,12 @@ class Described:
                     f"custom operator {op_type}: Type inconsistent, Provided = {np.dtype(x.dtype).name} for {name!r}, "
                     f"inferred type = {np.dtype(dtype).name} (infer_type)"
                 )
+        # Auxiliary states come last in what `create_operator` hears.
+        states = inputs[n:]
+        self.created_for = (
+            [*self.shapes, *[list(x.shape) for x in states]],
+            [*self.dtypes, *[np.dtype(x.dtype).type for x in states]],
+        )
         self.out_shapes = [tuple(s) for s in shapes[1]]
         self.out_dtypes = [np.dtype(t) for t in dtypes[1]]
 
@@ -185,7 +191,7 @@ class Instance:
         )
         self.declared = [k in set(asked) for k in range(2 * m + n)]
         with device:
-            self.op = prop.create_operator(device, said.shapes, said.dtypes)
+            self.op = prop.create_operator(device, *said.created_for)
 
     def storage(self, inputs: Sequence[Any]) -> tuple[list[str], list[str]]:
         """The storage types in which inputs are taken and outputs made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import activation as activation
 from . import attention as attention
+from . import choices as choices
 from . import contrib as contrib
 from . import control_flow as control_flow
 from . import creation as creation
@@ -33,5 +34,6 @@ from .lowering import cross_entropy as cross_entropy
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
 
 deviations.enter()
+choices.enter()
 
 __all__ = ["FRONT_ENDS", "TABLE", "Op", "binary", "op", "unary"]

@@ -31,6 +31,7 @@ _LABELS = Given(
 @op(
     npx="multibox_target",
     nd_contrib="MultiBoxTarget",
+    loss=True,
     samples=[
         case(_ANCHORS, _LABELS, f(2, 3, 4)),
         case(_ANCHORS, _LABELS, f(2, 3, 4), negative_mining_ratio=1.0, overlap_threshold=0.3),
@@ -127,6 +128,7 @@ def multibox_target(
 @op(
     npx="multibox_detection",
     nd_contrib="MultiBoxDetection",
+    loss=True,
     samples=[
         case(f(2, 3, 4, low=0.1, high=1.0), f(2, 16, low=-0.5, high=0.5), _ANCHORS),
         case(

@@ -176,11 +176,24 @@ def power(a: Any, b: Any) -> Any:
     if a.dtype == bool:
         return a | ~b
     if not jnp.issubdtype(a.dtype, jnp.inexact):
-        # Integers to a negative power are 0, not an error, but for 1 and -1, of whose power it is enough to know whether
-        # it is odd. What is too large wraps.
-        powers = jnp.power(a, jnp.where(b < 0, b & 1, b).astype(b.dtype))
-        return jnp.where((b < 0) & (jnp.abs(a) != 1), jnp.zeros_like(powers), powers)
+        return _whole_power(a, b)
     return jnp.power(a, b)
+
+
+def _whole_power(a: Any, b: Any) -> Any:
+    """Integers to the power of integers: exact where they fit, and else what MXNet's cast of the float gives.
+
+    Of 1 and -1 it is enough to know whether a negative power is odd; of 0 it is infinite, of others 0.
+    """
+    small = a.dtype.itemsize < 4 or a.dtype == "int32"
+    word = jnp.dtype("int32" if small else "int64")
+    x, n = a.astype(word), b.astype(word)
+    powers = jnp.power(x, jnp.where(n < 0, n & 1, n))
+    powers = jnp.where((n < 0) & ((x > 1) | (x < -1)), jnp.zeros_like(powers), powers)
+    lowest = jnp.iinfo(word).min  # x86's word for a float that no integer is
+    size = jnp.power(jnp.abs(x.astype("float64")), n.astype("float64"))
+    powers = jnp.where(size >= -float(lowest) * (1 - 1e-12), jnp.full_like(powers, lowest), powers)
+    return powers.astype(a.dtype)
 
 
 def _chosen(a: Any, b: Any, whole: Any, left: Any) -> Any:

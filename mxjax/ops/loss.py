@@ -61,6 +61,7 @@ def _no_gradient(x: Any) -> Any:
     npx="stop_gradient",
     nd=("stop_gradient", "BlockGrad"),
     display="BlockGrad",
+    loss=True,
     smooth=False,
     samples=[case(f(3, 4))],
     onnx="same",
@@ -207,6 +208,7 @@ def _label_shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, 
     amp="full",
     shapes=_label_shapes,
     numbers=("grad_scale", "ignore_label", "smooth_alpha"),
+    loss=True,
     onnx="softmax_output",
 )
 def softmax_output(
@@ -279,7 +281,7 @@ for _name, _link, _slope, _doc, _onnx in (
     _samples = [case(f(3, 4), f(3, 4)), case(f(3, 1), f(3))]
     op(
         _name, nd=_name, display=_name, doc=_doc, smooth=False, samples=_samples, amp="full", shapes=_like_data,
-        numbers=("grad_scale",), onnx=_onnx,
+        numbers=("grad_scale",), loss=True, onnx=_onnx,
     )(_regression(_link, _slope))  # fmt: skip
 
 
@@ -291,6 +293,7 @@ for _name, _link, _slope, _doc, _onnx in (
     amp="full",
     shapes=_label_shapes,
     numbers=("margin", "regularization_coefficient"),
+    loss=True,
     onnx="plain_output",
 )
 def svm_output(
@@ -329,6 +332,7 @@ def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalizati
 @op(
     nd="MakeLoss",
     display="MakeLoss",
+    loss=True,
     smooth=False,
     samples=[case(f(3, 4)), case(f(3, 4), grad_scale=2.0, normalization="batch")],
     amp="full",
@@ -347,6 +351,7 @@ def make_loss_layer(
 @op(
     nd="make_loss",
     display="make_loss",
+    loss=True,
     results=("loss",),
     smooth=False,
     samples=[case(f(3, 4))],

@@ -72,7 +72,9 @@ class Op(Row):
         "attr_defaults",
         "attr_params",
         "aux",
+        "bounds",
         "check",
+        "choices",
         "defaults",
         "deviates",
         "doc",
@@ -166,6 +168,8 @@ class Op(Row):
         self.deviates: dict[
             str, str
         ] = {}  # where it knowingly differs from MXNet, and why (deviations.py)
+        self.choices: dict[str, tuple[str, ...]] = {}  # by attribute its words (choices.py)
+        self.bounds: dict[str, tuple[float, float]] = {}  # by attribute the least and the most
         self.sparse: Any = None  # what it computes of sparse arrays, where these need not become dense (array/sparse)
         self.varying = varying
         self.variadic = False
@@ -233,7 +237,7 @@ class Op(Row):
         """Which argument of a call that failed does not fit, where the columns tell: what was expected and what came."""
         given = dict(attrs)
         for name, value in given.items():
-            if name in _WHOLES and isinstance(value, str):
+            if name in WHOLES and isinstance(value, str):
                 return f"{name}={value!r}: an integer, or a tuple of integers, is expected"
             if name == "dtype" and type(value) is int:  # zeros(2, 3)
                 return f"dtype={value} is no dtype; several lengths are one shape, as in zeros((2, {value}))"
@@ -266,7 +270,7 @@ class Op(Row):
 
 
 #: Attributes that are whole numbers, or several of them.
-_WHOLES = frozenset(
+WHOLES = frozenset(
     """axis axes axis1 axis2 shape newshape size reps repeats kernel stride dilate pad pad_width num_filter num_hidden num_group
     num_outputs depth shift source destination N M k begin end output_size pooled_size""".split()
 )

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from .. import errors
-from .table import Op, hashable
+from .table import WHOLES, Op, hashable
 
 #: MXNet's numbers of dtypes, which the attribute `__dtype__` of a variable holds.
 DTYPES = (
@@ -141,3 +141,48 @@ def _of_its_kind(op: Op, key: str, value: Any) -> Any:
             f"Invalid Parameter format for {key}: {expected} is expected, got {value!r:.80}"
         )
     return value
+
+
+def checked(op: Op, key: str, value: Any) -> None:
+    """Refuse a value that an attribute cannot have, whatever the arrays are, as MXNet does where a symbol is composed.
+
+    Raises:
+      MXNetError: another word than those that it takes, a fraction for a whole number, no truth value, a number out of bounds.
+      TypeError: no dtype.
+    """
+    if value is None:
+        return
+    default = op.attr_defaults.get(key)
+    if key in op.choices and value not in op.choices[key]:
+        words = ", ".join(map(repr, op.choices[key]))
+        _refuse(
+            op,
+            key,
+            value,
+            f"valid values are: {words}{errors.did_you_mean(str(value), op.choices[key])}",
+        )
+    if key in ("dtype", "out_dtype") and isinstance(value, str) and value not in DTYPES:
+        raise errors.MXNetTypeError(
+            f"data type {value!r} not understood{errors.did_you_mean(value, DTYPES)}, in operator {op.display}"
+        )
+    if key in op.bounds:
+        least, most = op.bounds[key]
+        if isinstance(value, bool) or not least <= value <= most:
+            _refuse(op, key, value, f"a number from {least} to {most} is expected")
+    if type(default) is bool and not (value in (0, 1) and isinstance(value, int)):
+        _refuse(op, key, value, "True or False is expected")
+    if key in WHOLES or type(default) is int:
+        for n in value if isinstance(value, tuple) else (value,):
+            if isinstance(n, (float, str)):
+                _refuse(
+                    op,
+                    key,
+                    value,
+                    "an integer is expected, or several where the operator takes a tuple",
+                )
+
+
+def _refuse(op: Op, key: str, value: Any, expected: str) -> None:
+    raise errors.MXNetError(
+        f"Invalid Parameter format for {key}: got {value!r}, {expected}, in operator {op.display}"
+    )

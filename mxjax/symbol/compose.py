@@ -15,7 +15,7 @@ from .. import attribute, errors, name, settings
 from ..array.arguments import by_order, signature_text
 from ..ops import help
 from ..ops.table import Op, hashable
-from ..ops.texts import parsed
+from ..ops.texts import checked, parsed
 from . import attributes
 from .node import Entry, Node
 
@@ -109,6 +109,8 @@ def compose(
                 value = parsed(op, key, value)
             if value is not None or op.attr_defaults.get(key, 0) is not None:
                 params[key] = hashable(_plain(value))
+                if not cls._is_np:
+                    checked(op, key, params[key])
         elif attributes.is_users(key):
             users[key] = str(value)
         elif key in attributes.IDLE:

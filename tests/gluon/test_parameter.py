@@ -17,6 +17,33 @@ def made(shape=(2, 3), **kwargs):
     return p
 
 
+@pytest.mark.parametrize("given", ["float32", np.float32, "float16", np.float64, float])
+def test_a_dtype_is_what_was_given(given):
+    """As in MXNet 1.9.1 and 2.0.0b1: programs look it up among texts, add it to texts, ask for its `__name__`."""
+    p = made(dtype=given)
+    assert p.dtype is given and repr(p).endswith(f"dtype={given})")
+    assert p.data().dtype == np.dtype(given)
+    p.cast("float16")
+    assert p.dtype == "float16" and "x" + p.dtype == "xfloat16" and p.dtype in {"float16", "int8"}
+    p.dtype = np.float64
+    assert p.dtype is np.float64 and p.data().dtype == np.float64
+
+
+def test_dtypes_of_layers_are_mxnets():
+    """Recorded: Dense and Embedding ask for texts, convolutions and normalizations leave NumPy's class."""
+    for layer, dtype in (
+        (nn.Dense(2, in_units=3), "float32"),
+        (nn.Embedding(2, 3), "float32"),
+        (nn.Conv2D(2, 3, in_channels=2), np.float32),
+        (nn.LayerNorm(in_channels=2), np.float32),
+    ):
+        assert {p.dtype for p in layer.collect_params().values()} == {dtype}
+    norm = nn.BatchNorm(in_channels=2)
+    assert [p.dtype for p in norm.collect_params().values()] == [np.float32] * 4
+    norm.cast("float16")
+    assert [p.dtype for p in norm.collect_params().values()] == ["float32"] * 4
+
+
 def test_initialize_fills_by_the_rule():
     p = made()
     np.testing.assert_array_equal(p.data().asnumpy(), np.ones((2, 3)))

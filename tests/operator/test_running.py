@@ -284,6 +284,35 @@ def test_an_operator_that_writes_to_its_input_writes_to_the_callers_array():
     assert (x.asnumpy().tolist(), y.asnumpy().tolist()) == ([9, 9], [18, 18])
 
 
+def test_create_operator_hears_of_auxiliary_states_last():
+    """Recorded: MXNet 1.9.1 and 2.0.0b1 hand over the shapes and dtypes of arguments, then of states."""
+    heard = []
+
+    class Op(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            aux[0][:] += 1
+            self.assign(out_data[0], req[0], in_data[0] * in_data[1])
+
+    class Prop(mx.operator.CustomOpProp):
+        def list_arguments(self):
+            return ["data", "weight"]
+
+        def list_auxiliary_states(self):
+            return ["count"]
+
+        def infer_shape(self, in_shape):
+            return [in_shape[0], in_shape[0]], [in_shape[0]], [(1,)]
+
+        def create_operator(self, ctx, shapes, dtypes):
+            heard.append(([tuple(s) for s in shapes], len(dtypes)))
+            return Op()
+
+    mx.operator.register("test_running_states")(Prop)
+    x, count = mx.nd.ones((2, 3)), mx.nd.zeros(1)
+    mx.nd.Custom(x, x * 2, count, op_type="test_running_states").wait_to_read()
+    assert heard == [([(2, 3), (2, 3), (1,)], 3)] and count.asscalar() == 1
+
+
 def test_a_name_that_is_registered_anew_is_another_operator(operator):
     for traceable in (True, False, True):
         for factor in (2, 3):

@@ -211,15 +211,19 @@ def test_a_refusal_says_where_it_was_recorded_and_writes_nothing(capfd):
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_integers_at_their_edges(tier):
-    """NumPy's: they wrap, and by zero give zero; to a negative power 1 and -1 stay themselves, others are 0."""
+    """NumPy's: they wrap, and by zero give zero; of powers what does not fit is the lowest, as in MXNet."""
     mx.config.set(engine_cold=tier)
     x = mx.np.array([-(2**31), 2**31 - 1, -7, 7, 0, -1, 1], dtype="int32")
     given = x.asnumpy()
     with np.errstate(all="ignore"):
         for got, want in (
             (x // 0, np.zeros_like(given)), (x // 3, given // 3), (x // -3, given // -3), (x % 3, given % 3),
-            (x % -3, given % -3), (x**3, given**3), (-x, -given), (abs(x), abs(given)),
-            (x**-1, [0, 0, 0, 0, 0, -1, 1]), (x**-2, [0, 0, 0, 0, 0, 1, 1]),
+            (x % -3, given % -3), (-x, -given), (abs(x), abs(given)),
+            (x**3, [-(2**31), -(2**31), -343, 343, 0, -1, 1]),
+            (x**-1, [0, 0, 0, 0, -(2**31), -1, 1]), (x**-2, [0, 0, 0, 0, -(2**31), 1, 1]),
+            (mx.np.array([3, 7, 200], dtype="uint8") ** -1, [0, 0, 0]),  # to the power of 255
+            (mx.np.array([10, 2], dtype="int64") ** 30, [-(2**63), 2**30]),
+            (3 ** mx.np.array([3, 4, 7, 100], dtype="int8"), [27, 81, -117, 0]),
         ):  # fmt: skip
             np.testing.assert_array_equal(got.asnumpy(), want)
 
