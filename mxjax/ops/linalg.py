@@ -357,7 +357,7 @@ def diag(array: Any, *, k: int = 0) -> Any:
 @op("diag@nd", nd="diag", samples=_DIAG, methods="nd", lengths={"k": int}, onnx="diag")
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
-    if data.ndim > 1 and data.size and not -data.shape[axis1] < k < data.shape[axis2]:
+    if data.ndim > 1 and data.size and not -data.shape[axis1] <= k <= data.shape[axis2]:
         raise ValueError(
             f"diag: k={k} lies outside of matrices of {data.shape[axis1]} rows and {data.shape[axis2]} columns"
         )

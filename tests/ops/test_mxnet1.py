@@ -213,3 +213,10 @@ def test_running_statistics_have_no_gradient():
     y.backward()
     assert [a.grad.asnumpy().tolist() for a in (mean, var)] == [[0, 0], [0, 0]]
     assert abs(gamma.grad.asnumpy()).min() > 0
+
+
+@pytest.mark.parametrize("k", [3, -2])
+def test_the_diagonal_next_to_a_matrix_is_empty(k):
+    assert mx.nd.diag(mx.nd.ones((2, 3)), k=k).size == 0
+    with pytest.raises(mx.MXNetError, match="outside of matrices of 2 rows and 3 columns"):
+        mx.nd.diag(mx.nd.ones((2, 3)), k=k + (1 if k > 0 else -1))
