@@ -3,6 +3,7 @@
 import http.client
 import importlib.machinery
 import json
+import math
 import os
 import signal
 import subprocess
@@ -140,6 +141,24 @@ def test_ranks_merge_on_one_time_base(tmp_path):
     assert main(["merge", out, *paths]) == 0 and main(["check", out]) == 0
     assert main(["diff", *paths]) == 0
     assert main(["merge", out, str(tmp_path / "absent.json")]) == 1
+
+
+def test_counters_by_the_thousand(tmp_path):
+    path = str(tmp_path / "trace.json")
+    values = [1.5, -0.0, 1e-300, 3, math.inf, 2.0**70]
+    names = ['say "hi"', "a\nb", "\0", "ts", "x,y:{}"]
+    given = [
+        Mark("D", "D", name, 1000 + 7 * (len(values) * k + j), value, unit)
+        for k, (name, unit) in enumerate((n, u) for n in names for u in ("value", 'in "kB"'))
+        for j, value in enumerate(values)
+    ]
+    _chrome.write(path, [], given * 40, {})
+    found = [e for e in _chrome.read(path)["traceEvents"] if e["ph"] == "C"]
+    expected = [
+        (m.name, (m.time - 1000) / 1000, {m.unit: m.value}) for m in given for _ in range(40)
+    ]
+    assert [(e["name"], e["ts"], e["args"]) for e in found] == expected
+    assert verify.check(path) == []
 
 
 def test_viewer_is_served_on_loopback(tmp_path, monkeypatch):
