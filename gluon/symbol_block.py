@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mxjax import errors, symbol
-from mxjax.array.ndarray import NDArray, element_type
+from mxjax.array.ndarray import NDArray
 from mxjax.modes import generation
 from mxjax.symbol import infer, types
 from mxjax.symbol.node import Node
@@ -232,6 +232,6 @@ def _parameter(node: Node, dtype: str) -> Parameter:
     shape = infer.declared_shape(node)
     return Parameter(
         node.name, shape=None if shape is None else tuple([-1 if n is None else n for n in shape]),
-        dtype=element_type(dtype).type,
+        dtype=dtype if dtype == "bfloat16" else np.dtype(dtype).type,
         allow_deferred_init=True,
     )  # fmt: skip

@@ -206,3 +206,36 @@ def test_modules_under_mxnets_names():
     assert mx.kvstore.horovod.Horovod is mx.kvstore.Horovod
     with pytest.raises(DeprecationWarning):
         mx.optimizer.SGD().set_lr_scale({})
+
+
+@mx.optimizer.register
+class _Lagging(mx.optimizer.Optimizer):
+    """In the style of MXNet 1: its state meets the weight in Python's operators."""
+
+    def create_state(self, index, weight):
+        return mx.nd.zeros(weight.shape)
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        state *= 0.5
+        state += grad * self.rescale_grad
+        weight -= self._get_lr(index) * state
+
+
+def test_states_that_were_loaded_update_weights_of_nd(mxnet1):
+    """The state came back as an array of np, and `weight -= state` made a new array: nothing was trained."""
+    before, after = (mx.optimizer.get_updater(_Lagging(learning_rate=1.0)) for _ in range(2))
+    weight, grad = mx.nd.ones(2), mx.nd.array([1, -1])
+    before(0, grad, weight)
+    after.set_states(before.get_states())
+    after(0, grad, weight)
+    assert weight.asnumpy().tolist() == [1 - 1 - 1.5, 1 + 1 + 1.5]
+    assert type(after.states[0]) is mx.nd.NDArray
+
+
+def test_nd_arrays_change_in_place_beside_np_arrays():
+    x = mx.nd.ones(2)
+    same = x
+    x -= mx.np.array([3, 4])
+    x *= mx.np.array([2, 2])
+    assert x is same and type(x) is mx.nd.NDArray and x.asnumpy().tolist() == [-4, -6]

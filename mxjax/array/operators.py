@@ -113,6 +113,10 @@ def _cuts_off(name: str, dtype: np.dtype, other: Any) -> bool:
 def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         made = plain(self, other)
+        if made is NotImplemented and isinstance(other, NDArray) and other.stype == "default":
+            made = plain(
+                self, other.as_nd_ndarray()
+            )  # of another kind: it is this one that changes
         if made is NotImplemented:
             if getattr(other, "stype", "default") == "default":
                 return made

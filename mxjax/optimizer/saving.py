@@ -119,9 +119,10 @@ def _as_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
 
 def _array(value: np.ndarray) -> NDArray:
     from mxjax.array import to_value
-    from mxjax.array.classes import ndarray
+    from mxjax.modes import array_class
 
-    return ndarray._wrap(to_value(value))
+    # Of the kind that weights have: an optimizer of the user's computes with both.
+    return array_class()._wrap(to_value(value))
 
 
 def describe(optimizer: Optimizer) -> dict[str, Any]:

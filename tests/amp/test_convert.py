@@ -72,7 +72,7 @@ def test_a_block_in_mixed_precision(tmp_path):
     net.hybridize()
     want = net(x).asnumpy()
     made = amp.convert_hybrid_block(net, "bfloat16", cast_optional_params=True)
-    dtypes = {name: str(p.dtype) for name, p in made.collect_params().items()}
+    dtypes = {name: str(p.data().dtype) for name, p in made.collect_params().items()}
     assert dtypes["0.weight"] == "bfloat16" and dtypes["1.gamma"] == "float32"
     out = made(x)
     assert out.dtype == "bfloat16"
