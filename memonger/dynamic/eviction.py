@@ -14,11 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from mxjax import core, errors, settings
+from mxjax import core, settings
 from mxjax.core import Evicted, Failure, Node, Value
 
 from .ledger import Holding, Ledger, Recipe, Swapped
-from .message import does_not_fit
 from .operators import Operators, devices_of
 
 _REMADE = 1.0001  # what each recomputation adds to a value's weight (MegEngine's default)
@@ -58,11 +57,11 @@ class Room:
         self.automatic = False
         self.swapping = False
         self._version = -1
-        self.planned: list[Holding] | None = None  # values of the schedule at hand (_dtr_steps)
-        self.now = 0.0  # where the schedule at hand stands
+        self.lent: list[Holding] | None = (
+            None  # values with recipes until the segment at hand has run
+        )
         self.holdings: dict[int, Holding] = {}
         self.evicted: dict[int, Holding] = {}
-        self.groups: dict[int, list[Any]] = {}  # evicted results of one call, by id of its inputs
         self.running: deque[Any] = deque(maxlen=256)  # results that may not be there yet, weakly
 
     def holding(self, v: Value) -> Holding:
@@ -93,10 +92,6 @@ class Room:
         if isinstance(arr, jax.Array):
             self.ledger.add(arr, h.devices, h.nbytes)
         return h
-
-    def enter_all(self, values: Iterable[Value]) -> None:
-        for v in values:
-            self.enter(v)
 
     def made(self, v: Value, array: Any, origin: Any) -> Holding:
         """A value has just been computed."""
@@ -163,24 +158,22 @@ class Room:
         self.running.clear()
         self.ledger.late.clear()
 
-    def evictable(self, v: Value) -> Holding | None:
-        """What is known of a value that may be given up at all."""
-        if v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
+    def evictable(self, h: Holding) -> Value | None:
+        """A value, if it may be given up at all."""
+        v = h.ref()
+        if v is None or v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
             return None
-        h = self.holding(v)
-        return None if h.pins or v.arr.is_deleted() else h
+        return None if h.pins or v.arr.is_deleted() else v
 
-    def _candidates(self, device: Any) -> list[tuple[Holding, Value, Any]]:
+    def _candidates(self, device: Any) -> list[tuple[Holding, Value, Recipe | None]]:
         found = []
         swapping = self._may_swap(device)
         for h in list(self.holdings.values()):
-            if h.pins or h.nbytes < self.minimum or device not in h.devices:
+            if h.nbytes < self.minimum or device not in h.devices:
                 continue
-            v = h.ref()
-            if v is None or v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
-                continue
-            recipe = self.recipe(h, v)
-            if recipe is not None or swapping:
+            v = self.evictable(h)
+            recipe = self.recipe(h, v) if v is not None else None
+            if v is not None and (recipe is not None or swapping):
                 found.append((h, v, recipe))
         return found
 
@@ -195,7 +188,8 @@ class Room:
                 score = self._cost(h, recipe)
             if swapping and 2 * h.nbytes / LINK < score:
                 how, score = None, 2 * h.nbytes / LINK
-            score = score * _REMADE**h.remakes / (h.nbytes * self._staleness(h) ** _STALE)
+            stale = float("inf") if h.spent else max(self.clock - h.last, _NOW)
+            score = score * _REMADE**h.remakes / (h.nbytes * stale**_STALE)
             if score < least:
                 best, least = (h, v, how), score
         return best
@@ -225,12 +219,6 @@ class Room:
                 for u, used in zip(recipe.inputs, op.used, strict=True)
                 if used and type(u) is Value
             ]
-
-    def _staleness(self, h: Holding) -> float:
-        """How long it was not read; where the schedule is known, how long it will not be."""
-        if h.future is None:
-            return max(self.clock - h.last, _NOW)
-        return max(h.future[-1] - self.now, _NOW) if h.future else float("inf")
 
     def recipe(self, h: Holding, v: Value) -> Recipe | None:
         """How a value can be made again; ``None`` if it cannot."""
@@ -270,8 +258,6 @@ class Room:
             self._price(h, how)
             for s in h.sources or ():
                 s.users.add(h)
-            h.group = id(how.inputs)
-            self.groups.setdefault(h.group, []).append(h)
         if id(v) in self.evicted:  # of a value that lived where this one lives now
             self.unlink(id(v), self.evicted[id(v)])
         self.evicted[id(v)] = h
@@ -285,12 +271,6 @@ class Room:
         h.evicted = False
         for s in h.sources or ():
             s.users.discard(h)
-        group = self.groups.get(h.group)
-        if group is not None:
-            group[:] = [o for o in group if o is not h and o.ref() is not None]
-            if not group:
-                del self.groups[h.group]
-        h.group = 0
 
     def floor(self, device: Any, ins: Sequence[Value]) -> int:
         """Bytes that cannot be given up, besides those of the inputs."""
@@ -301,14 +281,6 @@ class Room:
             if isinstance(v.arr, jax.Array) and device in h.devices:
                 free[id(h)] = h.nbytes
         return self.ledger.live.get(device, 0) - sum(free.values())
-
-    def does_not_fit(
-        self, device: Any, need: int, name: str, operands: Sequence[Any], step: Any
-    ) -> errors.MXNetMemoryError:
-        holdings = [h for h in list(self.holdings.values()) if device in h.devices]
-        live = self.ledger.live.get(device, 0)
-        taken = [v for v in operands if type(v) is Value]
-        return does_not_fit(name, step, taken, need, live, self.limit, holdings)
 
     def configure(self) -> None:
         """Read the settings again where they changed."""

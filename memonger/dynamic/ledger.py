@@ -32,21 +32,20 @@ class Holding:
 
     __slots__ = (
         "at",
-        "consumers",
         "cost",
         "devices",
         "evicted",
-        "future",
-        "group",
         "last",
         "nbytes",
         "node",
         "origin",
         "pins",
+        "readers",
         "recipe",
         "ref",
         "remakes",
         "sources",
+        "spent",
         "users",
     )
 
@@ -62,26 +61,25 @@ class Holding:
         self.node: Any = None  # weakly, for residuals: the node that saved it, as result ``at``
         self.at = 0
         self.cost: float | None = None
-        # Nodes that hold it (weakly), and whether their backward reads it.
-        self.consumers: list[tuple[Any, bool]] = []
-        self.future: list[float] | None = None  # when it will be read, the next last; None: unknown
+        # Nodes whose backward reads it, weakly; None where it is nobody's operand yet.
+        self.readers: list[Any] | None = None
+        self.spent = (
+            False  # nothing reads it any more but recomputations, until the segment at hand has run
+        )
         self.evicted = False
         self.sources: list[Holding] | None = None  # what it is computed from
-        self.group = 0  # while evicted: under which its call's other results are found
         self.users: set[Holding] = set()  # evicted values that are computed from it
 
     def needed(self) -> bool:
-        """Whether somebody may read it again, as far as schedule and tape tell."""
-        if self.future is not None:
-            return bool(self.future)
-        if not self.consumers:
-            return True
-        self.consumers = [
-            c for c in self.consumers if (n := c[0]()) is not None and n.inputs is not None
-        ]
-        if not self.consumers:
-            self.consumers = [_READ]
-        return any(reads for _, reads in self.consumers)
+        """Whether somebody may read it again, as far as the segment at hand and the tape tell."""
+        if self.readers is None or self.spent:
+            return not self.spent
+        self.readers = [r for r in self.readers if (n := r()) is not None and n.inputs is not None]
+        return bool(self.readers)
+
+    def consumed(self, node: Any, reads: bool) -> None:
+        """It is an operand of this node (a weak reference), whose backward reads it or not."""
+        self.readers = (self.readers or []) + [node] * reads
 
     def weight(self) -> float:
         """Seconds to compute it again, with the evicted values around it.
@@ -109,18 +107,6 @@ class Holding:
                     total += h.cost or 0.0
                 todo += h.users
         return total
-
-
-class _Gone:
-    """A node that is no more."""
-
-    inputs = ()
-
-    def __call__(self) -> _Gone:
-        return self
-
-
-_READ = (_Gone(), False)  # was consumed, and nobody who did is left
 
 
 class Ledger:

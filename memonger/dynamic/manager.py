@@ -13,6 +13,7 @@ from mxjax.core import Dynamic, Evicted, Failure, Node, Value, Work
 
 from .eviction import LINK, Pins, Room
 from .ledger import Holding, Recipe, Swapped
+from .message import does_not_fit
 from .operators import Operator, bytes_on, devices_of, seconds_of, temporaries_of
 from .steps import run_steps
 
@@ -36,7 +37,8 @@ class Manager(Room):
             self.configure()
             retired = self._retired.pop(work.seg.state, None) or ()
             recipes = self._take_retired(work, retired)
-            self.enter_all(work.ins)
+            for v in work.ins:
+                self.enter(v)
             try:
                 if work.step.depth == 1:
                     self._run_one(work)
@@ -63,7 +65,7 @@ class Manager(Room):
             for d in h.devices:
                 if not self.make_room(d, h.nbytes):
                     name = f"an array of {v.aval.dtype}{list(v.aval.shape)} from outside"
-                    raise self.does_not_fit(d, h.nbytes, name, (), None)
+                    raise does_not_fit(self, d, h.nbytes, name)
             self.ledger.add(v.arr, h.devices, h.nbytes)
 
     def restore(self, v: Value) -> Any:
@@ -80,10 +82,9 @@ class Manager(Room):
         if v.seg is not None and v.seg is not core.TRACED:
             core.flush(v.seg)
         with self.lock:
-            self.enter(v)
-            h = self.evictable(v)
-            recipe = None if h is None else self.recipe(h, v)
-            if h is None or recipe is None:
+            h = self.enter(v)
+            recipe = self.recipe(h, v) if self.evictable(h) is v else None
+            if recipe is None:
                 return False
             self.wait()
             self.evict(h, v, recipe)
@@ -93,9 +94,8 @@ class Manager(Room):
     def swap(self, v: Value) -> bool:
         """Move one array to the host because the user said so; whether it could be."""
         with self.lock:
-            self.enter(v)
-            h = self.evictable(v)
-            if h is None:
+            h = self.enter(v)
+            if self.evictable(h) is not v:
                 return False
             self.wait()
             self.evict(h, v, None)
@@ -124,7 +124,7 @@ class Manager(Room):
             for v in (*node.saved[1], *(node.inputs or ())):
                 if type(v) is Value and id(v) not in seen:
                     seen.add(id(v))
-                    self.holding(v).consumers.append((ref, id(v) in kept))
+                    self.holding(v).consumed(ref, id(v) in kept)
 
     def retire(self, node: Node) -> None:
         """See ``MemoryManager.retire``."""
@@ -162,7 +162,7 @@ class Manager(Room):
             ref = weakref.ref(node)
             for u, r in zip(inputs, reads, strict=True):
                 if type(u) is Value:
-                    self.holding(u).consumers.append((ref, r))
+                    self.holding(u).consumed(ref, r)
 
     def _backward_reads(self, node: Node, inputs: Sequence[Any]) -> Sequence[bool]:
         """Which inputs of a node its backward depends on."""
@@ -224,26 +224,10 @@ class Manager(Room):
         ``mortal`` operands may be overwritten. A value of ``work.outs`` is filled through it.
         """
         needed = [v for v, u in zip(operands, op.used, strict=True) if u and type(v) is Value]
-        # A result that is an input is the same array in two values: not for those that may be evicted.
-        passing = all(v is None or v.tape is None for v in outs)
-        if passing:
-            needed += [
-                operands[p] for p in op.passed if p is not None and type(operands[p]) is Value
-            ]
         step, first = origin
         with self.pinned(needed):
             self.ensure(needed)
-            arrays = self._execute(op, operands, step, mortal, passing)
-        if passing:
-            for v, p in zip(outs, op.passed, strict=True):
-                if p is not None:
-                    operands[p].shared = True
-                    if v is not None:
-                        v.shared = True
-            twice = [a for k, a in enumerate(arrays) if any(a is b for b in arrays[:k])]
-            for v, a in zip(outs, arrays, strict=True):
-                if v is not None and any(a is b for b in twice):
-                    v.shared = True
+            arrays = self._execute(op, operands, step, mortal)
         for k, (v, a) in enumerate(zip(outs, arrays, strict=True)):
             if v is None:
                 continue
@@ -259,18 +243,15 @@ class Manager(Room):
         operands: Sequence[Any],
         step: Any,
         mortal: Sequence[int] = (),
-        passing: bool = False,
         again: bool = False,
     ) -> list[Any]:
-        if passing and mortal:
-            mortal = [p for p in mortal if p not in op.passed]
         donate = op.donations(mortal) if mortal else ()
-        variant = op.variant(donate, passing)
+        variant = op.variant(donate)
         for d in devices_of(op.device):
             if not self.make_room(d, variant.need):
                 name = f"operator {op.call!r}"
-                raise self.does_not_fit(d, variant.need, name, operands, step)
-        arrays = self.attempt(lambda: op.run(variant, operands, passing, step), op.device)
+                raise does_not_fit(self, d, variant.need, name, operands, step)
+        arrays = self.attempt(lambda: op.run(variant, operands, step), op.device)
         for p in donate:
             self.ledger.gone(operands[p].arr)
         self.running.extend([weakref.ref(a) for a in arrays])
@@ -307,10 +288,10 @@ class Manager(Room):
                 self.ensure(ins)
             except errors.MXNetMemoryError:
                 return False
-            dying = work.dying(self._let_go(recipes))
-            program = work.program(dying)
+            program = work.program(work.dying())
             if program is None:
-                return self._gave_up(work)
+                work.fell_back()
+                return False
             temp, seconds = self._cost_of(program, work.device)
             need = temp + sum(bytes_on(v.aval) for v in work.outs)
             need -= sum(bytes_on(ins[j].aval) for j in program.donate)
@@ -335,10 +316,6 @@ class Manager(Room):
             self.made(v, a, (work.step, k))
         self.register(work.outs)
         return True
-
-    def _gave_up(self, work: Work) -> bool:
-        work.fell_back()
-        return False
 
     def _cost_of(self, program: Any, device: Any) -> tuple[int, float]:
         found = self._temps.get(program)
@@ -370,16 +347,6 @@ class Manager(Room):
         for node in nodes:
             node.release()
         return list(kept.values())
-
-    def _let_go(self, recipes: list[Holding]) -> dict[int, int]:
-        """How often the recipes hold each value, by id: they end before the program runs."""
-        stay = {id(a.how.inputs) for v in self.evicted_values() if type((a := v.arr).how) is Recipe}
-        counts: dict[int, int] = {}
-        for inputs in {id(h.recipe.inputs): h.recipe.inputs for h in recipes if h.recipe}.values():
-            if id(inputs) not in stay:
-                for u in inputs:
-                    counts[id(u)] = counts.get(id(u), 0) + 1
-        return counts
 
     def _bring_back_orphans(self, state: Any) -> None:
         """Make evicted values concrete whose history is gone: else they keep old parameters alive."""
@@ -438,7 +405,6 @@ class Manager(Room):
 
     def _remake(self, v: Value, recipe: Recipe, op: Operator) -> None:
         h = self.holding(v)
-        group = self.groups.get(id(recipe.inputs), ()) if len(op.avals) > 1 else ()
         step = h.origin[0] if h.origin is not None else None
         for u in recipe.inputs:
             if type(u) is Value and type(u.arr) is Failure:
@@ -446,30 +412,20 @@ class Manager(Room):
             if type(u) is Value and type(u.arr) is not Evicted:
                 self.enter(u)
         arrays = self._execute(op, recipe.inputs, step, again=True)
-        for ref in (h.ref, *(o.ref for o in list(group) if o is not h)):
-            u = ref()
-            if u is None or type(u.arr) is not Evicted or type(u.arr.how) is not Recipe:
-                continue
-            if u.arr.how.inputs is not recipe.inputs:
-                continue
-            out = u.arr.how.out
-            o = self.holdings[id(u)]
-            self.unlink(id(u), o)
-            if self.planned is not None and self.recipe(o, u) is None:
-                # The schedule at hand reads it no more; until that has run it may go again.
-                o.recipe = u.arr.how
-                o.future = o.future or []
-                self.planned.append(o)
-            u.arr = arrays[out]
-            o.remakes += 1
-            self.made(u, arrays[out], None)
+        self.unlink(id(v), h)
+        if self.lent is not None and self.recipe(h, v) is None:
+            h.recipe = recipe  # until the segment at hand has run it may go again
+            self.lent.append(h)
+        v.arr = arrays[recipe.out]
+        h.remakes += 1
+        self.made(v, v.arr, None)
 
     def _swap_in(self, v: Value, how: Swapped) -> None:
         h = self.holding(v)
         for d in h.devices:
             if not self.make_room(d, h.nbytes):
                 name = "an array to be fetched from the host"
-                raise self.does_not_fit(d, h.nbytes, name, (), h.origin[0] if h.origin else None)
+                raise does_not_fit(self, d, h.nbytes, name, step=h.origin[0] if h.origin else None)
         array = self.attempt(lambda: jax.device_put(how.array, v.aval.sharding), v.aval.device)
         self.unlink(id(v), h)
         v.arr = array

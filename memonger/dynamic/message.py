@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -11,7 +11,10 @@ from mxjax import errors
 from mxjax.core import Leaf, Node, Value
 
 from ..trials.measure import human
-from .ledger import Holding
+
+if TYPE_CHECKING:
+    from .eviction import Room
+    from .ledger import Holding
 
 _SHOWN = 6
 
@@ -37,21 +40,20 @@ def made_by(h: Holding, v: Value) -> str:
 
 
 def does_not_fit(
-    name: str,
-    step: Any,
-    operands: Sequence[Value],
-    need: int,
-    live: int,
-    limit: int,
-    holdings: Iterable[Holding],
+    room: Room, device: Any, need: int, name: str, operands: Sequence[Any] = (), step: Any = None
 ) -> errors.MXNetMemoryError:
     """The error for a call that the limit has no room for."""
     place = place_of(step)
     ours = {id(v) for v in operands}
     rows = []
-    for h in holdings:
+    for h in list(room.holdings.values()):
         v = h.ref()
-        if v is None or v.seg is not None or not isinstance(v.arr, jax.Array):
+        if (
+            device not in h.devices
+            or v is None
+            or v.seg is not None
+            or not isinstance(v.arr, jax.Array)
+        ):
             continue
         if id(v) in ours:
             why = "an operand of this call"
@@ -72,6 +74,7 @@ def does_not_fit(
     if len(rows) > _SHOWN:
         rest = rows[_SHOWN:]
         shown.append(f"{human(sum(n for n, _ in rest), 1):>10}  in {len(rest)} more arrays")
+    live, limit = room.ledger.live.get(device, 0), room.limit
     where = f", recorded at {place}," if place else ""
     holds = "".join(f"\n  {row}" for row in shown)
     if holds:

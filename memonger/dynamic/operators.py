@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Literal
 
 from mxjax import core
 from mxjax.core import Aval, Call, Dynamic, Value
@@ -54,24 +53,21 @@ def temporaries_of(compiled: Any) -> int:
     return int(analysis.temp_size_in_bytes) if analysis is not None else 0
 
 
-class Variant:
-    """A compiled form of an operator: with certain inputs donated, with or without passing through."""
+class Variant(NamedTuple):
+    """A compiled form of an operator, with certain inputs donated; bytes it takes on top of its inputs."""
 
-    __slots__ = ("compiled", "need")
-
-    def __init__(self, compiled: Any, need: int):
-        self.compiled = compiled
-        self.need = need  # bytes it takes on top of its inputs
+    compiled: Any
+    need: int
 
 
 class Operator:
     """A call for inputs of these kinds.
 
     ``used`` tells the inputs its results depend on (a gradient of an addition depends on neither summand);
-    the others need not be there. ``passed`` gives, per result, the input that it is, if it is one.
+    the others need not be there.
     """
 
-    __slots__ = ("_cost", "avals", "call", "device", "fmt", "kinds", "passed", "used", "variants")
+    __slots__ = ("_cost", "avals", "call", "device", "fmt", "kinds", "used", "variants")
 
     def __init__(self, call: Call, kinds: tuple[Any, ...], device: Any):
         self.call = call
@@ -82,12 +78,8 @@ class Operator:
         structs = [core.SCALARS[k] if type(k) is str else k.struct for k in kinds]
         with jax.enable_x64(True), core.compiler.for_platform(core.platform_of(device)):
             jaxpr = jax.make_jaxpr(call.fn)(*structs).jaxpr
-        places = {v: j for j, v in enumerate(jaxpr.invars)}
         read, _, _ = sliced(jaxpr, range(len(jaxpr.outvars)))
         self.used = [j in read for j in range(len(jaxpr.invars))]
-        self.passed = tuple(
-            [None if isinstance(v, Literal) else places.get(v) for v in jaxpr.outvars]
-        )
         self.variants: dict[Any, Variant] = {}
         self._cost: tuple[float, float] | None = None
 
@@ -95,8 +87,8 @@ class Operator:
     def cost(self) -> tuple[float, float]:
         """(seconds, operations), estimated."""
         if self._cost is None:
-            made = next((v for v in self.variants.values() if v.compiled is not None), None)
-            self._cost = seconds_of((made or self.variant()).compiled, self.device)
+            made = next(iter(self.variants.values()), None) or self.variant()
+            self._cost = seconds_of(made.compiled, self.device)
         return self._cost
 
     def donations(self, dying: Sequence[int]) -> tuple[int, ...]:
@@ -104,20 +96,15 @@ class Operator:
         given = [(j, self.kinds[j]) for j in dying if self.used[j]]
         return core.match_donations(given, self.avals) if given else ()
 
-    def variant(self, donate: tuple[int, ...] = (), passing: bool = False) -> Variant:
-        """The program; with ``passing``, results that are inputs are not computed."""
-        if not any(p is not None for p in self.passed):
-            passing = False
-        found = self.variants.get((donate, passing))
+    def variant(self, donate: tuple[int, ...] = ()) -> Variant:
+        """The program that overwrites these inputs."""
+        found = self.variants.get(donate)
         if found is None:
-            found = self.variants[donate, passing] = self._compile(donate, passing)
+            found = self.variants[donate] = self._compile(donate)
         return found
 
-    def _compile(self, donate: tuple[int, ...], passing: bool) -> Variant:
+    def _compile(self, donate: tuple[int, ...]) -> Variant:
         given = [j for j, k in enumerate(self.kinds) if type(k) is not str and self.used[j]]
-        made = [k for k, p in enumerate(self.passed) if p is None or not passing]
-        if not made:
-            return Variant(None, 0)
         kinds, fmt = self.kinds, self.fmt
 
         def run(*args: Any) -> tuple[Any, ...]:
@@ -134,8 +121,7 @@ class Operator:
             with jax.named_scope(self.call.name):
                 # One operator serves all places: settings that name a place do not reach it.
                 out = core.dressed(self.call, "")(*full)
-            outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-            return tuple(outs[k] for k in made)
+            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
         run.__name__ = run.__qualname__ = self.call.name
         structs = [kinds[j].placed_struct for j in given]
@@ -146,31 +132,27 @@ class Operator:
             structs,
             donate=tuple([given.index(j) for j in donate]),
             device=self.device,
-            out_shardings=tuple([self.avals[k].sharding for k in made]),
+            out_shardings=tuple([a.sharding for a in self.avals]),
             name=self.call.name,
             reason="an operator by itself",
             calls=[self.call],
         )
-        need = temporaries_of(compiled) + sum(bytes_on(self.avals[k]) for k in made)
+        need = temporaries_of(compiled) + sum(map(bytes_on, self.avals))
         return Variant(compiled, need - sum(bytes_on(kinds[j]) for j in donate))
 
-    def run(
-        self, variant: Variant, operands: Sequence[Any], passing: bool, step: Any = None
-    ) -> list[Any]:
+    def run(self, variant: Variant, operands: Sequence[Any], step: Any = None) -> list[Any]:
         """The arrays of all results, from values and numbers whose arrays are there."""
         arrays = [v.arr for v, u in zip(operands, self.used, strict=True) if u and type(v) is Value]
         if self.fmt:
             arrays.append(core.pack(self.fmt, [v.value for v in operands if type(v) is Dynamic]))
         core.stats.programs += 1
         start = time.time_ns() if core.hooks.observers else 0
-        results = iter(variant.compiled(*arrays) if variant.compiled is not None else ())
+        results = list(variant.compiled(*arrays))
         if start:
             stop = time.time_ns()
             for o in core.hooks.observers:
                 o.on_run(self.call.name, [] if step is None else [step], start, stop)
-        return [
-            operands[p].arr if passing and p is not None else next(results) for p in self.passed
-        ]
+        return results
 
 
 class Operators:

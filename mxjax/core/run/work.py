@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..calls.aval import MeshDevice, physical
@@ -43,12 +43,10 @@ class Work:
         self.scalars = scalars
         self.unheld = unheld
 
-    def dying(self, known: Mapping[int, int] | None = None) -> tuple[int, ...]:
-        """The inputs that nobody holds; ``known`` counts, by ``id``, references the manager will let go."""
+    def dying(self) -> tuple[int, ...]:
+        """The inputs that nobody holds."""
         ins = self.ins
         counts = [c for _, c in enumerate(map(_count, ins))]
-        if known:
-            counts = [c - known.get(id(v), 0) for c, v in zip(counts, ins, strict=True)]
         return tuple(
             [
                 j
