@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from mxjax.core import SCALAR, SCALARS, Step
 
 from ..model.lives import COARSE, Lives
@@ -81,7 +83,9 @@ class Keeps:
                 SCALARS[self._fmt[i - SCALAR]] if i >= SCALAR else self._avals[i].struct
                 for i in step.args
             ]
-            found = self._known[call] = any(map(is_costly, primitives(call.fn, structs)))
+            with jax.enable_x64(True):
+                traced = jax.make_jaxpr(call.fn)(*structs)
+            found = self._known[call] = any(map(is_costly, primitives(traced.jaxpr)))
         return found
 
 

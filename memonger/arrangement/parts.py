@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
-from contextlib import nullcontext
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,10 +16,7 @@ from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform
 from mxjax.core.graph.primitives import ONCE
 from mxjax.ops.lowering.linear import materialize
 
-from ..model.primitives import is_costly
-from .barriers import branches, together
-from .named_results import name
-from .named_results import run as run_named
+from ..model.primitives import is_costly, tupled
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -60,6 +57,19 @@ class Part(NamedTuple):
     stop: int
     keep: Keep = frozenset()
     parts: tuple[Part, ...] = ()
+
+
+@jax.custom_vjp
+def together(*arrays: Any) -> tuple[Any, ...]:
+    """The arrays themselves; their gradients pass one barrier together.
+
+    A barrier forward would do that too, but what the backward pass keeps were then no longer the
+    program's inputs: parameters would be kept a second time.
+    """
+    return arrays
+
+
+together.defvjp(lambda *arrays: (arrays, None), lambda _, given: lax.optimization_barrier(given))
 
 
 class Unit(NamedTuple):
@@ -110,7 +120,6 @@ class Lowered:
     Args:
       wanted: the operands that a derivative is asked for, inputs and results; without them no gradients
         are tied together, and none is computed in vain.
-      alike: of a function that is compiled to be measured.
     """
 
     def __init__(
@@ -118,17 +127,11 @@ class Lowered:
         graph: Graph,
         parts: Sequence[Part],
         wanted: frozenset[int] = frozenset(),
-        alike: Alike | None = None,
     ):
         self._graph = graph
         self._parts = parts
-        self._alike = alike
         last = last_uses(graph.steps, graph.outputs)
         self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
-        if alike:
-            self._runs = [
-                alike(run, part, wanted) for run, part in zip(self._runs, parts, strict=True)
-            ]
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         graph = self._graph
@@ -144,51 +147,12 @@ class Lowered:
         for s in self._graph.steps:
             if not wanted.isdisjoint(s.args):
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
-        return Lowered(self._graph, self._parts, frozenset(wanted), self._alike)
+        return Lowered(self._graph, self._parts, frozenset(wanted))
 
 
 def _turned(x: Any) -> Any:
     """A result as its caller has it. An image is turned at once: left to XLA it waits for that until the end."""
     return materialize(images.array(x)) if isinstance(x, images.Image) else x
-
-
-class Alike:
-    """Parts that are alike are traced and differentiated once, in all functions that are compiled to be measured; so
-    the names of blocks within are those of the first."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Callable[..., Any]] = {}
-
-    def __call__(self, run: _Run, part: Part, wanted: Set[int]) -> _Run:
-        """A part's run, whose function is that of the first that was alike."""
-        first = run.steps.steps[0]
-        key = (
-            likeness(run.steps, wanted, {}),
-            _moved(part, first.first, part.stop - len(run.steps.steps)),
-        )
-        if key not in self._known:
-            self._known[key] = _once(run.fn, all_kept=part.keep == ALL and not part.parts)
-        return run._replace(fn=self._known[key])
-
-
-def _once(fn: Callable[..., Any], all_kept: bool) -> Callable[..., Any]:
-    """The function, traced and differentiated once."""
-    traced = jax.jit(fn, inline=True)
-
-    def run(*given: Any) -> Any:
-        # Rules of derivatives ask for the circumstances: they are used now, behind the function's own scopes.
-        with compiler.short_of_memory(all_kept=True) if all_kept else nullcontext():
-            return traced(*given)
-
-    return run
-
-
-def _moved(part: Part, first: int, start: int) -> Part:
-    """A part as if it began with the first step and the first result."""
-    keep = (
-        frozenset(k - first for k in part.keep) if isinstance(part.keep, frozenset) else part.keep
-    )
-    return Part(part.stop - start, keep, tuple(_moved(p, first, start) for p in part.parts))
 
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
@@ -268,37 +232,34 @@ def refuse_without_host_memory(device: Any) -> None:
         )
 
 
-def function(
-    steps: Unit, keep: Keep = ALL, wanted: Set[int] = frozenset()
-) -> Callable[..., tuple[Any, ...]]:
-    """A unit as a function of what it takes; its derivative keeps what ``keep`` says.
-
-    Where something is computed again, gradients of the results that are ``wanted`` take little room: see `barriers`.
-    """
+def function(steps: Unit, keep: Keep = ALL) -> Callable[..., tuple[Any, ...]]:
+    """A unit as a function of what it takes; its derivative keeps what ``keep`` says."""
     named = keep if isinstance(keep, frozenset) else frozenset()
     taken: frozenset[int] = frozenset()
     if isinstance(keep, Offloaded):
         named = keep.host | keep.device
         taken = named.intersection(steps.takes)
-    wanted = frozenset() if keep == ALL else wanted
-    tied = branches(steps.steps, wanted)
 
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(steps.takes, given, strict=True))
         for k in taken:
             # The backward pass starts from what has the name, not from the operand itself.
             env[k] = checkpoint_name(env[k], name(k))
-        for at, step in enumerate(steps.steps):
-            env.update(zip(tied[at], together(*[env[i] for i in tied[at]]), strict=True))
-            results = range(step.first, step.first + len(step.avals))
-            names = {nth: name(k) for nth, k in enumerate(results) if k in named}
+        for step in steps.steps:
+            assert step.call is not None
             with jax.named_scope(step.label), compiler.short_of_memory(all_kept=keep == ALL):
-                operands = [env[i] for i in step.args]
-                found = run_named(step.call, operands, names, step.label)  # type: ignore[arg-type]
-            env.update(zip(results, found, strict=True))
+                call = partial(images.run, step.call, place=step.label)
+                found = tupled(call)([env[i] for i in step.args])
+            for k, x in enumerate(found, step.first):
+                env[k] = checkpoint_name(lax.optimization_barrier(x), name(k)) if k in named else x
         return tuple(env[k] for k in steps.gives)
 
     return _kept(run, keep)
+
+
+def name(result: int) -> str:
+    """What a policy of ``jax.checkpoint`` knows a result (or an operand) by."""
+    return f"result{result}"
 
 
 def keep_costly(primitive: Any, *avals: Any, **params: Any) -> bool:
@@ -366,30 +327,26 @@ def _runs(
         tied = tuple(k for k, i in enumerate(whole.takes) if i in wanted)
         if part.parts:
             inner = list(_runs(steps, start, part.parts, last, wanted))
-            # Of pieces of one computation the forward pass may be fused.
-            fn = _kept(_nested(whole, inner, barriers=part.keep != ALL), part.keep)
+            fn = _kept(_nested(whole, inner), part.keep)
         else:
-            fn = function(whole, part.keep, wanted)
+            fn = function(whole, part.keep)
         yield _Run(whole, fn, tied)
         start = part.stop
 
 
-def _nested(whole: Unit, inner: Sequence[_Run], barriers: bool) -> Callable[..., Any]:
+def _nested(whole: Unit, inner: Sequence[_Run]) -> Callable[..., Any]:
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(whole.takes, given, strict=True))
-        _run_all(inner, env, barriers=barriers)
+        _run_all(inner, env)
         return tuple(env[k] for k in whole.gives)
 
     return run
 
 
-def _run_all(runs: Sequence[_Run], env: dict[int, Any], barriers: bool = True) -> None:
+def _run_all(runs: Sequence[_Run], env: dict[int, Any]) -> None:
     for steps, fn, tied in runs:
         given = [env[i] for i in steps.takes]
         if len(tied) > 1:
             for k, x in zip(tied, together(*[given[k] for k in tied]), strict=True):
                 given[k] = x
-        out = fn(*given)
-        if barriers:
-            out = lax.optimization_barrier(out)
-        env.update(zip(steps.gives, out, strict=True))
+        env.update(zip(steps.gives, lax.optimization_barrier(fn(*given)), strict=True))

@@ -70,11 +70,8 @@ class Liveness:
             for k, at in priced.first_reads().items()
             if k in priced.maker and k not in outputs
         ]
-        # What costly calls keep inside, and what is slow to compute and the forward pass has computed.
-        held += [
-            (at, at + 1, self._n, p.inner if p.costly else p.slow)
-            for at, p in enumerate(priced.prices)
-        ]
+        # What costly calls keep inside.
+        held += [(at, at + 1, self._n, p.inner) for at, p in enumerate(priced.prices) if p.costly]
         return self._rectangles(held)
 
     @cached_property

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mxjax.core import SCALAR
-
 from ..arrangement.parts import ALL, Part
 from .knapsack import peak
 from .liveness import Liveness
 from .segments import LEVELS
 from .segments import least as segments
-from .treatment import pauses
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -109,19 +106,8 @@ class Options:
         return Way(
             self._words(keep, t),
             t,
-            Part(stop, ALL) if keep is None else self._part(start, stop, t.kept),
+            Part(stop, ALL) if keep is None else Part(stop, t.kept),
         )
-
-    def _part(self, start: int, stop: int, kept: frozenset[int]) -> Part:
-        """A part that keeps these results: in pieces, where what is computed again of one may wait for the next."""
-        steps = self.chain.steps
-        ends = [*pauses(self.chain, start, stop, kept), stop]
-        first = [steps[at].first for at in (start, *ends[:-1])]
-        pieces = tuple(
-            Part(end, frozenset(k for k in kept if a <= k < b))
-            for end, a, b in zip(ends, first, [*first[1:], SCALAR], strict=True)
-        )
-        return Part(stop, ALL, pieces) if len(pieces) > 1 else pieces[0]
 
     def _words(self, keep: frozenset[int] | None, t: Treatment) -> str:
         if keep is None:

@@ -11,10 +11,10 @@ from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core import SCALARS, compiler
 from mxjax.core.graph.jaxprs import held, once, pullback
-from mxjax.core.graph.primitives import AGAIN, CUSTOM, FREE, INLINED, KEPT
+from mxjax.core.graph.primitives import AGAIN, CUSTOM, FREE, INLINED
 
 from ..trials.measure import counts
-from .primitives import is_costly, nbytes, slow_bytes, tupled
+from .primitives import is_costly, nbytes, primitives, tupled
 
 if TYPE_CHECKING:
     from mxjax.core import Call
@@ -32,9 +32,8 @@ class Price(NamedTuple):
 
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
-    its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
-    kept, from the operands and results ``with_results``. Where it is computed again XLA keeps ``slow`` bytes of what is
-    inside it until it has been differentiated.
+    its own. Where all results are kept the last are made from the operands and results ``with_results``; elsewhere
+    both are made again from the operands ``again`` at ``inner_cost``.
     """
 
     flops: float
@@ -47,14 +46,13 @@ class Price(NamedTuple):
     inner_flops: float
     inner_cost: float
     costly: bool
-    slow: int = 0
 
 
 class Kept(NamedTuple):
     """What a function's pullback holds: operands, results, and bytes of anything else but constants.
 
-    The last are made from the operands ``again`` by ``primitives``, or from the operands and results
-    ``with_results`` (relu's sign from its result).
+    The last are made from the operands and results ``with_results`` (relu's sign from its result), or, as the
+    results that it holds, from the operands ``again`` by ``primitives``.
     """
 
     ins: frozenset[int]
@@ -84,33 +82,28 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         with compiler.counting():
             traced = jax.jit(lambda *a: call.fn(*a)).trace(*structs)
         outs = jax.tree_util.tree_leaves(traced.out_info)
-        primitives = frozenset(_primitives(traced.jaxpr.jaxpr))
+        names = frozenset(primitives(traced.jaxpr.jaxpr))
         flops, moved = 0.0, 0
-        if not primitives <= FREE:
+        if not names <= FREE:
             with compiler.counting():
                 flops = counts(traced.lower()).get("flops", 0.0)
             moved = sum(nbytes(s) for s in (*structs, *outs))
         cost = max(flops, moved * intensity)
-        costly = any(map(is_costly, primitives))
+        costly = any(map(is_costly, names))
         if not any(wants):
             none: frozenset[int] = frozenset()
             return Price(flops, cost, none, none, 0, none, (none, none), 0.0, 0.0, costly)
         with compiler.short_of_memory(all_kept=True):
             found = kept(call.fn, structs, wants)
     inner_flops = inner_cost = 0.0
-    if found.inner:
+    if found.inner or found.outs:
         if any(map(is_costly, found.primitives)):
             inner_flops, inner_cost = flops, cost
         else:
             # Fused into the loops that need it, which have read what it is made of: no bytes are moved for it.
             inner_flops = 0.0 if costly or found.primitives <= FREE else flops
             inner_cost = inner_flops
-    slow = (
-        slow_bytes(call.fn, structs)
-        if found.inner and not KEPT.keys().isdisjoint(primitives)
-        else 0
-    )
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow)
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly)
 
 
 def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
@@ -135,15 +128,16 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
             operands
         ):  # where relu's derivative is zero it reads zeros, which are nowhere kept in a program
             inner.append(k)
-    again, _, primitives = sliced(jaxpr.jaxpr, inner)
+    outs = frozenset(i for kind, i in plan if kind == "out")
+    again, _, names = sliced(jaxpr.jaxpr, [*inner, *[len(rest) + i for i in outs]])
     less, read, _ = sliced(jaxpr.jaxpr, inner, len(results))
     return Kept(
         frozenset(turned.union(i for kind, i in plan if kind == "in")),
-        frozenset(i for kind, i in plan if kind == "out"),
+        outs,
         sum(nbytes(rest[k]) for k in inner),
         frozenset(again),
         (frozenset(less), frozenset(read)),
-        frozenset(primitives),
+        frozenset(names),
     )
 
 
@@ -152,7 +146,7 @@ def sliced(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], s
     that spare the way to what they are made of, and the primitives in between."""
     known = {id(v): k for k, v in enumerate(jaxpr.outvars[len(jaxpr.outvars) - given :])}
     wanted = {id(jaxpr.outvars[k]) for k in outs}
-    primitives: set[str] = set()
+    names: set[str] = set()
     found: set[int] = set()
     for equation in reversed(jaxpr.eqns):
         used = [k for k, v in enumerate(equation.outvars) if id(v) in wanted]
@@ -167,21 +161,12 @@ def sliced(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], s
         name = equation.primitive.name
         if name in _OPENED and len(bodies) == 1:
             reads, _, inner = sliced(bodies[0], used)  # type: ignore[assignment]
-            primitives |= inner
+            names |= inner
         else:
-            primitives.add(name)
+            names.add(name)
             for body in bodies:
-                primitives.update(_primitives(body))
+                names.update(primitives(body))
         wanted.update(
             id(equation.invars[k]) for k in reads if not isinstance(equation.invars[k], Literal)
         )
-    return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, found, primitives
-
-
-def _primitives(jaxpr: Any) -> Iterable[str]:
-    for equation in jaxpr.eqns:
-        bodies = list(jaxprs_in_params(equation.params))
-        if not bodies or is_costly(equation.primitive.name):
-            yield equation.primitive.name
-        for body in bodies:
-            yield from _primitives(body)
+    return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, found, names

@@ -39,19 +39,18 @@ class Priced(Lives):
             if any(asked):
                 self.wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
 
-    def reads(self, at: int, keep: frozenset[int] | None) -> list[int]:
-        """What the derivative of a step reads where of its results those in ``keep`` are there, or all of them."""
+    def reads(self, at: int, all_kept: bool) -> list[int]:
+        """What the derivative of a step reads; where not all is kept it makes what it needs of its own results, too."""
         s, p = self.steps[at], self.prices[at]
-        again, results = p.with_results
-        if keep is not None and not keep.issuperset(s.first + k for k in results):
-            again, results = p.again, frozenset()
-        return [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
+        again, results = p.with_results if all_kept else (p.again, frozenset[int]())
+        outs = p.outs | results if all_kept else results
+        return [s.args[i] for i in p.ins | again] + [s.first + k for k in outs]
 
     def first_reads(self) -> dict[int, int]:
         """By result the first step whose derivative reads it: the last one to do so in the backward pass."""
         found: dict[int, int] = {}
         for at in range(len(self.steps)):
-            for k in self.reads(at, None):
+            for k in self.reads(at, True):
                 found.setdefault(k, at)
         return found
 

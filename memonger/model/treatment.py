@@ -54,23 +54,18 @@ class _Backward:
         self.chain, self.start, self.stop, self.keep = chain, start, stop, keep
         self.own = chain.made(start, stop)
         self.needed: dict[int, int] = {}  # results and the first step whose derivative reads them
-        self.since: dict[
-            int, int
-        ] = {}  # at which step's turn they, or what they are made of, are needed first
-        self.whole: dict[
-            int, int
-        ] = {}  # and at which one as arrays, if a loop that reads them can compute them
+        # At which step's turn they, or what they are made of, are needed first; and at which one as arrays, if a loop
+        # that reads them can compute them.
+        self.since: dict[int, int] = {}
+        self.whole: dict[int, int] = {}
         self.again: dict[int, int] = {}  # those that are computed again, and at which step's turn
         self.operands: set[int] = set()  # wanted only to compute others again
-        self.inside: list[
-            tuple[int, int, int]
-        ] = []  # of calls that are computed again: until, since, bytes
         self.flops = self.cost = 0.0
 
     def differentiate(self, at: int) -> None:
         """Note what the derivative of a step reads."""
         chain, keep = self.chain, self.keep
-        todo = {i for i in chain.reads(at, keep) if 0 <= i < SCALAR}
+        todo = {i for i in chain.reads(at, keep is None) if 0 <= i < SCALAR}
         looked: set[int] = set()
         while todo:
             k = todo.pop()
@@ -97,12 +92,10 @@ class _Backward:
             # What calls keep inside themselves is made again from their operands.
             self.flops += p.inner_flops
             self.cost += p.inner_cost
-            self.inside.append((at, at, p.slow))
             return
         self.flops += p.flops
         self.cost += p.cost
         turn = max(self.since[k] for k in range(s.first, s.first + len(s.avals)) if k in self.since)
-        self.inside.append((at, turn, p.slow))
         for i in s.args:
             if 0 <= i < SCALAR:
                 self.operands.add(i)
@@ -114,8 +107,6 @@ class _Backward:
 
     def stays(self, kept: Iterable[int]) -> Iterator[tuple[int, int, int]]:
         """What is in memory until one place, from another on (:func:`_most`), and its bytes."""
-        for until, since, nbytes in self.inside:
-            yield 2 * until, 2 * since + 1, nbytes
         for k, since in {**dict.fromkeys(kept, self.stop - 1), **self.again}.items():
             yield (
                 2 * max(self.needed.get(k, 0), self.start),
@@ -159,24 +150,3 @@ def gradients(chain: Chain, start: int, stop: int) -> Iterator[tuple[int, int, i
                 high.setdefault(i, at)
     for k, since in high.items():
         yield 2 * (chain.maker[k] if k in own else start), 2 * since, chain.gradients((k,))
-
-
-def pauses(chain: Chain, start: int, stop: int, keep: frozenset[int]) -> list[int]:
-    """Where the derivative of some steps that keep these results begins to compute something again, of which
-    nothing is read until then: the backward pass may be through with what comes behind before it does."""
-    found: list[int] = []
-    own = chain.made(start, stop)
-    missing: set[int] = set()  # what was read and is neither kept nor, so far, computed again
-    end = stop
-    for at in range(stop - 1, start - 1, -1) if keep else ():
-        s = chain.steps[at]
-        made = range(s.first, s.first + len(s.avals))
-        before = len(missing)
-        missing |= set(chain.reads(at, keep)).intersection(own) - keep
-        if not missing.isdisjoint(made):
-            missing.update(i for i in s.args if i in own and i not in keep)
-        if missing and not before and at + 1 < end:
-            found.append(at + 1)
-            end = at + 1
-        missing.difference_update(made)
-    return found[::-1]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mxjax import core, errors
 
-from ..arrangement.parts import Alike, Arranged, Lowered, Part
+from ..arrangement.parts import Arranged, Part
 from ..model.chain import Chain
 from ..model.options import Option, Options
 from .measure import Cost
@@ -20,12 +20,8 @@ class _Tried(Arranged):
 
     whole = True
 
-    def __init__(self, parts: Sequence[Part], known: Alike):
+    def __init__(self, parts: Sequence[Part]):
         super().__init__(lambda graph: parts, ("tried", tuple(parts)))
-        self._known = known
-
-    def lower(self, graph: Any) -> Callable[..., Any]:
-        return Lowered(graph, self.arrange(graph), alike=self._known)
 
     def compiler_options(self, platform: str) -> dict[str, Any]:
         options = super().compiler_options(platform)
@@ -76,7 +72,6 @@ class Session:
         self.options = Options(self.chain)()
         self.trainer = _trainer(net, optimizer)
         self.trials: dict[tuple[Part, ...], Trial] = {}
-        self._alike = Alike()
 
     @property
     def plain(self) -> tuple[Option, ...]:
@@ -90,10 +85,7 @@ class Session:
         """Compile the step under this arrangement, unless that was done before."""
         parts = _parts(chosen)
         if parts not in self.trials:
-            with (
-                _hybridized(self.net, _Tried(parts, self._alike)),
-                put_back((self.net, self.trainer)),
-            ):
+            with _hybridized(self.net, _Tried(parts)), put_back((self.net, self.trainer)):
                 with core.rehearsal(compiles=False):
                     self._step()
                 costs = rehearsed(self._step).programs

@@ -98,8 +98,3 @@ COSTLY = (
     | {*CONVOLUTIONS, "ragged_dot_general", "concatenate", "fft", "sort"}
     | {"cholesky", "eigh", "lu", "qr", "svd"}
 )
-#: XLA computes these once and keeps the result for all that need it, rather than within each loop that does: the
-#: arrays it keeps (jax 0.10.2; of erfc also the exponential inside, which its derivative is).
-KEPT = dict.fromkeys(
-    "atan2 cbrt cos erf exp exp2 expm1 log log1p logistic pow sin tan tanh".split(), 1
-) | {"erfc": 2}

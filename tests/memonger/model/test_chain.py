@@ -19,7 +19,7 @@ from mxjax.memonger.model.knapsack import _possible, bound, least, peak, solve
 from mxjax.memonger.model.lives import COARSE
 from mxjax.memonger.model.options import Option, Options, Stretch, Way
 from mxjax.memonger.model.price import kept, price
-from mxjax.memonger.model.treatment import gradients, pauses
+from mxjax.memonger.model.treatment import gradients
 from mxjax.memonger.trials.session import training_chain
 from tests.memonger import networks
 
@@ -219,47 +219,6 @@ def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
     return held, chain.bytes(taken)
 
 
-def test_it_pauses_where_something_is_computed_again() -> None:
-    """Convolution, BatchNorm, sum with the input, relu; then two more convolutions with a relu."""
-
-    class Net(nn.HybridBlock):
-        def __init__(self) -> None:
-            super().__init__()
-            self.convs = [nn.Conv2D(4, 1, in_channels=4, use_bias=False) for _ in range(3)]
-            for k, conv in enumerate(self.convs):
-                self.register_child(conv, str(k))
-            self.norm = nn.BatchNorm(in_channels=4)
-
-        def forward(self, x: Any) -> Any:
-            x = mx.npx.relu(x + self.norm(self.convs[0](x)))
-            return self.convs[2](mx.npx.relu(self.convs[1](x)))
-
-    net = Net()
-    net.initialize()
-    chain = training_chain(net, [mx.np.zeros((2, 4, 8, 8))])
-    names = [s.call.name for s in chain.steps]  # type: ignore[union-attr]
-    assert names == [
-        "Convolution",
-        "BatchNorm",
-        "add",
-        "relu",
-        "Convolution",
-        "relu",
-        "Convolution",
-    ]
-    first, second = (chain.steps[names.index("relu", k)].first for k in (0, 4))
-    inner = chain.steps[4].first
-    n = len(names)
-    # relu and the sum pass the gradient by what is kept; BatchNorm asks for the convolution's result.
-    assert pauses(chain, 0, n, frozenset({first, second})) == [2]
-    assert pauses(chain, 0, n, frozenset({first, second, chain.steps[0].first})) == []
-    # The second relu's result is made again from what is kept, while the last convolution asks for it.
-    assert pauses(chain, 0, n, frozenset({first, inner})) == [2]
-    # The first one's only for the convolution that reads it.
-    assert pauses(chain, 0, n, frozenset({inner})) == [5]
-    assert pauses(chain, 0, n, frozenset()) == []
-
-
 def test_ways_that_meet_again_are_walked_once() -> None:
     """In each of 40 sums two ways lead to the one before: 2^40 ways in all."""
 
@@ -294,14 +253,14 @@ def test_ways_that_meet_again_are_walked_once() -> None:
 
 
 def test_a_result_spares_its_operand_where_all_is_kept() -> None:
-    """relu's derivative goes by the result's sign, which the next layer reads: its operand is not kept, be it named."""
+    """relu's derivative goes by the result's sign, which the next layer reads: its operand is not kept."""
     net = nn.HybridSequential()
     net.add(nn.Dense(8, activation="relu", in_units=16), nn.Dense(2, in_units=8))
     net.initialize()
     chain = training_chain(net, (mx.np.ones((4, 16)),))
     dense, relu, *_ = (s.first for s in chain.steps)
     assert chain.treat(0, len(chain.steps), None).kept == {relu}
-    assert chain.treat(0, len(chain.steps), frozenset({dense, relu})).kept == {relu}
+    # Elsewhere relu is computed again for its own derivative, which finds no result by a name.
     assert chain.treat(0, len(chain.steps), frozenset({dense})).kept == {dense}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -14,7 +13,6 @@ from mxjax import autograd, gluon, memonger
 from mxjax.gluon import nn
 from mxjax.memonger.arrangement.parts import ALL, Arranged, Part
 from mxjax.memonger.model.liveness import Liveness
-from mxjax.memonger.model.primitives import slow_bytes
 from mxjax.memonger.model.segment_search import price
 from mxjax.memonger.model.segments import _peaks, least
 from tests.memonger import networks
@@ -236,21 +234,6 @@ def test_results_wait_where_gradients_will_be() -> None:
         0,
         0,
     ]  # the first has none before it, the others two blocks' two
-
-
-@pytest.mark.parametrize(
-    ("fn", "arrays"),
-    [
-        (lambda x: jax.nn.gelu(x, approximate=True), 1),  # tanh
-        (lambda x: jax.nn.gelu(x, approximate=False), 2),  # erfc, and exp within
-        (lambda x: jax.numpy.tanh(x), 0),  # the result itself
-        (lambda x: jax.nn.relu(x), 0),
-        (lambda x: x * x + 3, 0),
-    ],
-)
-def test_what_is_slow_is_not_computed_twice(fn: Any, arrays: int) -> None:
-    x = jax.ShapeDtypeStruct((6, 8), "float32")
-    assert slow_bytes(fn, [x]) == arrays * 6 * 8 * 4
 
 
 # ---- the least peak ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Trials: compiled as what would run, each kind of part traced once."""
+"""Trials: compiled as what would run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import mxjax as mx
 from mxjax import memonger
 from mxjax.gluon import nn
-from mxjax.memonger.arrangement.parts import Arranged, Lowered
+from mxjax.memonger.arrangement.parts import Arranged
 from mxjax.memonger.model.knapsack import least, peak, solve
 from mxjax.memonger.trials.measure import cost
 from mxjax.memonger.trials.rehearse import counting
@@ -39,25 +39,6 @@ def test_a_trial_counts_as_the_step_that_runs(session: Session, kept: str) -> No
         runs = memonger.rehearse(session._step, session.net, session.trainer)
     assert trial.bytes("temp") == runs.temp_bytes
     assert trial.measured.flops == runs.flops
-
-
-def test_parts_that_are_alike_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session(networks.perceptrons(5, 8), (mx.np.zeros((4, 8)),), "sgd")
-    traced: dict[Any, int] = {}
-    run_all = Lowered.__call__
-
-    def counted(self: Lowered, *arrays: Any) -> Any:
-        for run in self._runs:
-            traced[run.fn] = traced.get(run.fn, 0) + 1
-        return run_all(self, *arrays)
-
-    monkeypatch.setattr(Lowered, "__call__", counted)
-    session.measure(session.plain)
-    # The first takes the batch, of which nobody wants a gradient; the last gives the network's result.
-    assert sum(traced.values()) >= 5
-    assert len(traced) <= len(
-        {session.chain.likeness(u.start, u.stop) for u in session.chain.units}
-    )
 
 
 @pytest.mark.skipif(
