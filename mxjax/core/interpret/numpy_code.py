@@ -17,6 +17,7 @@ from ..graph.primitives import ROUNDED
 from ..run.constants import CONVOLVED, NUMBER, PRODUCT, WHILE_ROUNDS
 from . import dims
 from .numpy_arrays import order_alone
+from .numpy_blocks import LARGE, Call, in_blocks
 from .numpy_control import ALL, CONTROL, body_of
 from .numpy_linalg import LINALG, linear_solve
 from .numpy_primitives import TABLE
@@ -41,13 +42,14 @@ class _Value(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """One call: ``many`` results are a sequence."""
+    """One call: ``many`` results are a sequence. ``shape``: of its result, which is made element by element."""
 
     outs: list[int]
     fn: Callable[..., Any]
     args: list[int]
     dims: list[Any]
     many: bool
+    shape: tuple[Any, ...] | None = None
 
 
 #: How often something runs: a factor, and lengths of loops.
@@ -144,10 +146,36 @@ class _Body:
         return _Value(self._new(), shape, shape, drawn)
 
     def function(self, args: list[int], outs: list[int]) -> Function:
-        """The lines that are needed, as steps."""
+        """The lines that are needed, as steps; where arrays are large, element-wise ones in blocks."""
+        lines = self._needed(outs)
+        run = self._steps(lines, args, outs)
+        grouped = _grouped(lines, outs)
+        if len(grouped) == len(lines):
+            return run
+        large = self._steps(grouped, args, outs)
+
+        def either(values: Sequence[int], *operands: Any) -> list[Any]:
+            for a in operands:
+                if a.size >= LARGE:
+                    return large(values, *operands)
+            return run(values, *operands)
+
+        return either
+
+    def _needed(self, outs: Sequence[int]) -> list[_Line]:
+        """The lines that the results come of."""
+        needed, lines = set(outs), []
+        for line in reversed(self.lines):
+            if not needed.isdisjoint(line.outs):
+                needed.update(line.args)
+                lines.append(line)
+        return lines[::-1]
+
+    def _steps(self, given_lines: Sequence[_Line], args: list[int], outs: list[int]) -> Function:
+        """Lines as steps on a list of arrays; a place is taken again when nobody needs what was there."""
         needed = set(outs)
         lines = []
-        for line in reversed(self.lines):
+        for line in reversed(given_lines):
             if not needed.isdisjoint(line.outs):
                 ended = [n for n in dict.fromkeys(line.args) if n not in needed]
                 unused = [n for n in line.outs if n not in needed]
@@ -284,7 +312,8 @@ class _Body:
             there = None
         given = [a.at for a in args] if there is not None else [self.full(a) for a in args]
         targets = [self._new() for _ in eqn.outvars]
-        self.lines.append(_Line(targets, op.fn, given, list(op.dims), op.many))
+        shape = there if there is not None and not op.dims and not op.many else None
+        self.lines.append(_Line(targets, op.fn, given, list(op.dims), op.many, shape))
         self._count(eqn)
         if there is not None:
             return [_Value(targets[0], there, shapes[0], drawn)]
@@ -404,6 +433,57 @@ class _Body:
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return x.reshape(shape)
+
+
+def _grouped(lines: Sequence[_Line], outs: Sequence[int]) -> list[_Line]:
+    """The lines, with those in one that are element-wise, have one shape and come one after the other."""
+    made: list[_Line] = []
+    group: list[_Line] = []
+    wanted: dict[int, int] = {n: 1 for n in outs}  # how many want a value
+    for line in lines:
+        for n in line.args:
+            wanted[n] = wanted.get(n, 0) + 1
+
+    def end() -> None:
+        made.extend([_as_one(group, wanted)] if len(group) > 1 else group)
+        group.clear()
+
+    for line in lines:
+        if line.shape == ():
+            made.append(line)  # it takes nothing of the group's, but numbers
+            continue
+        if not line.shape or (group and group[0].shape != line.shape):
+            end()
+        (group if line.shape else made).append(line)
+    end()
+    return made
+
+
+def _as_one(group: Sequence[_Line], wanted: Mapping[int, int]) -> _Line:
+    """A group as one line; ``wanted``: how many of all lines and results want a value."""
+    own = {line.outs[0] for line in group}
+    inside: dict[int, int] = {}
+    for line in group:
+        for n in line.args:
+            inside[n] = inside.get(n, 0) + 1
+    args = [n for n in inside if n not in own]
+    outs = [n for n in sorted(own) if wanted.get(n, 0) > inside.get(n, 0)]
+    place, count = {n: k for k, n in enumerate(args)}, len(args)
+    left, free = dict(inside), []
+    calls = []
+    for line in group:
+        given = tuple([place[n] for n in line.args])
+        for n in line.args:
+            left[n] -= 1
+            if not left[n] and n in own and n not in outs:  # another one takes its place
+                free.append(place[n])
+        if free:
+            place[line.outs[0]] = free.pop()
+        else:
+            place[line.outs[0]], count = count, count + 1
+        calls.append(Call(line.fn, given, place[line.outs[0]]))
+    fn = in_blocks(calls, len(args), count, [place[n] for n in outs])
+    return _Line(outs, fn, args, [], True)
 
 
 def _step(

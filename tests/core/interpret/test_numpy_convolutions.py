@@ -3,10 +3,13 @@
 import os
 import signal
 
+import jax
 import numpy as np
 import pytest
+from jax import lax
 
 from mxjax.core.interpret import numpy_convolutions
+from mxjax.core.interpret.numpy_code import Code
 from mxjax.core.interpret.numpy_convolutions import _by_image, _in_parts, _threads, one_thread
 
 
@@ -80,3 +83,67 @@ def test_a_forked_child_has_threads_of_its_own(monkeypatch):
         _in_parts(_by_image, view, w, again)
         os._exit(0 if np.array_equal(again, out) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# ---- gradients of inputs
+
+
+def gradient_of_input(w, g, shape, stride, padding, dilation):
+    """By its definition: each output's gradient, times the filters, where the output was read from."""
+    kernel, space = w.shape[2:], g.shape[2:]
+    padded = np.zeros(
+        shape[:2] + tuple(n + sum(p) for n, p in zip(shape[2:], padding, strict=True))
+    )
+    for tap in np.ndindex(*kernel):
+        for at in np.ndindex(*space):
+            place = tuple(
+                a * s + t * d for a, s, t, d in zip(at, stride, tap, dilation, strict=True)
+            )
+            padded[(..., *place)] += g[(..., *at)].astype("float64") @ w[(..., *tap)]
+    inner = [slice(low, low + n) for (low, _), n in zip(padding, shape[2:], strict=True)]
+    return padded[(..., *inner)]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_gradients_of_inputs_by_their_definition(seed, monkeypatch):
+    """Strides, dilations, paddings beyond the kernel (where XLA's own are wrong), one to three axes."""
+    rnd = np.random.RandomState(seed)
+    rank = 1 + seed % 3
+    spread = []
+    real = numpy_convolutions._spread_out
+    monkeypatch.setattr(numpy_convolutions, "_COLUMNS", [1, 16, 256][seed // 3 % 3])
+    monkeypatch.setattr(numpy_convolutions, "_spread_out", lambda *a: spread.append(1) or real(*a))
+    stride, dilation = (
+        tuple(map(int, rnd.randint(1, most, rank))) for most in ((2, 4)[seed % 2], 3)
+    )
+    kernel = tuple(map(int, rnd.randint(1, 4, rank)))
+    padding = [tuple(map(int, rnd.randint(0, 3, 2))) for _ in range(rank)]
+    shape = (3, 8, *map(int, rnd.randint(5, 8, rank)))
+    names = "DHW"[3 - rank :]
+    layout = ["NC" + names, "OI" + names, ["NC" + names, "N" + names + "C"][seed // 12]]
+    x, w = rnd.rand(*shape).astype("float32"), rnd.rand(40, 8, *kernel).astype("float32")
+
+    def forward(x):
+        return lax.conv_general_dilated(
+            x, w, stride, padding, rhs_dilation=dilation, dimension_numbers=tuple(layout)
+        )
+
+    given = rnd.rand(*jax.eval_shape(forward, x).shape).astype("float32")
+    code = Code(jax.make_jaxpr(lambda g: jax.vjp(forward, x)[1](g)[0])(given))
+    (got,) = code.fn((), given)
+    channels_first = given if layout[2][1] == "C" else np.moveaxis(given, -1, 1)
+    want = gradient_of_input(w, channels_first, shape, stride, padding, dilation)
+    assert got.shape == shape and got.dtype == np.float32
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-4)
+    if max(stride) > 1:
+        assert spread
+
+
+def test_gradients_of_many_filters_copy_none():
+    rnd = np.random.RandomState(0)
+    w = rnd.rand(64, 32, 3, 3).astype("float32")
+    turned = w[:, :, ::-1, ::-1].swapaxes(0, 1)
+    assert numpy_convolutions._is_spread(np.ones((2, 64, 2, 2)), turned, (1, 1))
+    assert np.shares_memory(numpy_convolutions._turned(turned).reshape(64, -1), w)
+    assert not numpy_convolutions._is_spread(np.ones((2, 64, 99, 9)), turned, (1, 1))
+    assert not numpy_convolutions._is_spread(np.ones((2, 32, 2, 2)), w, (1, 1))
