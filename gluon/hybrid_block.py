@@ -14,6 +14,7 @@ from mxjax.library import check_backend
 from mxjax.modes import generation
 
 from .block import _TAKE_ANY, Block
+from .graphs import whole
 from .graphs.breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
 from .graphs.buckets import Buckets, CallsPython
 from .graphs.cached_graph import (
@@ -77,6 +78,9 @@ class HybridBlock(HybridState, Block):
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._optimizing = False  # its graph is compiled at its first call, however small
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
+        self._static_alloc = (
+            False  # a step takes zeros where the loss does not depend on a parameter
+        )
         self._static_shape = False  # asking for a number is an error
         self._opened: Opened | None = None  # it gave up its graph: the forward asks for a number
         self._checked_layout = -1  # the Layout.version the graphs were last checked against
@@ -124,8 +128,9 @@ class HybridBlock(HybridState, Block):
         the numbers say (a mask, ``nonzero``) stay allowed. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
         power of two, or to one of the given lengths, where that changes no result, so that many lengths share few
         programs, in training, too; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans
-        memory and fuses by itself: ``static_alloc``, ``inline_limit``, ``partition_if_dynamic``, ``clear``, the bulk
-        sizes and a ``backend`` that there is change nothing.
+        memory and fuses by itself: ``inline_limit``, ``partition_if_dynamic``, ``clear``, the bulk
+        sizes and a ``backend`` that there is change nothing. With ``static_alloc`` a Trainer's
+        step takes zeros for gradients of parameters on which the loss does not depend, as in MXNet.
         """
         if kwargs:
             known = [
@@ -165,11 +170,14 @@ class HybridBlock(HybridState, Block):
             self._mirror = mirror
             self._buckets = None if dynamic_batch is None else Buckets(dynamic_batch)
             self._static_shape = static_shape
+            self._static_alloc = static_alloc
             self._opened = None
             self._graphs = {}
             self._served = None
             self._cached_graph = ()
-            super().hybridize(active, mirror=mirror, static_shape=static_shape)
+            super().hybridize(
+                active, mirror=mirror, static_shape=static_shape, static_alloc=static_alloc
+            )
         except BaseException:
             for undo in before:
                 undo()
@@ -189,7 +197,14 @@ class HybridBlock(HybridState, Block):
         """How this block is hybridized, with its recorded graphs: a function that makes it so again."""
         before = {
             name: vars(self)[name]
-            for name in ("_active", "_buckets", "_mirror", "_opened", "_static_shape")
+            for name in (
+                "_active",
+                "_buckets",
+                "_mirror",
+                "_opened",
+                "_static_shape",
+                "_static_alloc",
+            )
         }
         graphs = dict(self._graphs)
         return lambda: vars(self).update(before, _graphs=dict(graphs), _served=None)
@@ -430,6 +445,8 @@ class HybridBlock(HybridState, Block):
             kin = [g for key, g in self._graphs.items() if key[3] is local.st.training]
             found = CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
             found.fresh = not self._optimizing
+            if self._static_alloc and local.st.training:
+                whole.trains(self)
             return found
         except GraphBreak as broken:
             give_up(broken, args)

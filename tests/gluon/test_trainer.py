@@ -408,3 +408,42 @@ def test_a_value_that_is_set_reaches_the_store():
             trainer.step(1)
         # The gradient is 2 for two devices: steps of 1 and 1.5.
         onp.testing.assert_allclose(x.data(mx.cpu(1)).asnumpy(), start - 2.5)
+
+
+class _TwoHeads(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = gluon.nn.Dense(2, in_units=3), gluon.nn.Dense(2, in_units=3)
+
+    def forward(self, x):
+        return self.a(x), self.b(x)
+
+
+@pytest.mark.parametrize("req", ["write", "add"])
+@pytest.mark.parametrize("static", [True, False])
+def test_static_alloc_has_zeros_where_the_loss_depends_on_no_weight(static, req):
+    """Recorded of MXNet 1.9.1 and 2.0.0b1: zeros (for `add` what there is); refused without static_alloc."""
+    net = _TwoHeads()
+    net.initialize(mx.init.One())
+    net.setattr("grad_req", req)
+    net.hybridize(static_alloc=static)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5, "wd": 0.5})
+    x = mx.np.ones((1, 3))
+    net(x)
+    net.b.weight.grad()[:] = 1
+    with autograd.record():
+        loss = net(x)[0].sum()
+    loss.backward()
+    if not static:
+        with pytest.raises(UserWarning, match="has not been updated"):
+            trainer.step(1)
+        return
+    trainer.step(1)
+    kept = 0 if req == "write" else 1
+    onp.testing.assert_array_equal(net.b.weight.grad().asnumpy(), onp.full((2, 3), kept))
+    onp.testing.assert_allclose(
+        net.b.weight.data().asnumpy(), onp.full((2, 3), 1 - 0.5 * (kept + 0.5)), rtol=1e-6
+    )
+    onp.testing.assert_allclose(net.a.weight.data().asnumpy(), onp.full((2, 3), 0.25), rtol=1e-6)
+    with pytest.raises(UserWarning, match="has not been updated"):
+        trainer.step(1)  # no backward pass since
