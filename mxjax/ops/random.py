@@ -625,21 +625,27 @@ def unique_zipfian(key: Any, *, range_max: int, shape: Any) -> Any:
     if count > range_max:
         raise ValueError(f"{count} distinct integers below {range_max} cannot be drawn")
     span = np.log(range_max + 1.0)
+    at_once = 2 * count + 16  # draws of a row together: one by one they take a millisecond each
+    never = np.iinfo(np.int64).max
 
     def row(key: Any) -> Any:
         def more(state: Any) -> Any:
             return state[2] < count
 
         def draw(state: Any) -> Any:
-            seen, found, got, tries = state
-            u = jr.uniform(jr.fold_in(key, tries), (), "float64")
+            first, found, got, tries = state
+            u = jr.uniform(jr.fold_in(key, tries), (at_once,), "float64")
             k = jnp.minimum((jnp.exp(u * span) - 1).astype("int64"), range_max - 1)
-            new = ~seen[k]
-            found = found.at[jnp.where(new, got, count)].set(k, mode="drop")
-            return seen.at[k].set(True), found, got + new, tries + 1
+            numbers = tries + jnp.arange(at_once)
+            first = first.at[k].min(numbers)  # with which draw an integer came
+            new = first[k] == numbers
+            places = got + jnp.cumsum(new) - 1
+            found = found.at[jnp.where(new, places, count)].set(k, mode="drop")
+            needed = jnp.sum(places < count - 1) + 1  # up to the one that fills the row
+            return first, found, places[-1] + 1, tries + jnp.minimum(needed, at_once)
 
         start = (
-            jnp.zeros(range_max, bool),
+            jnp.full(range_max, never, "int64"),
             jnp.zeros(count, "int64"),
             jnp.zeros((), "int64"),
             jnp.zeros((), "int64"),

@@ -1,5 +1,7 @@
 """Functions of mx.np that are more than a row, against NumPy's."""
 
+import itertools
+
 import numpy as onp
 import pytest
 
@@ -195,6 +197,27 @@ def test_distinct_integers_by_their_logarithms():
     )  # the first of a row is drawn by the probabilities alone
     want = onp.log1p(1 / onp.arange(1.0, 51)) / onp.log(51)
     assert abs(first - want).max() < 5 * (0.25 / 80) ** 0.5
+
+
+def test_how_many_draws_distinct_integers_take():
+    rows, p = 4000, onp.log1p(1 / onp.arange(1.0, 7)) / onp.log(7)
+    found, tries = mx.nd._internal._sample_unique_zipfian(6, shape=(rows, 3))
+    found, tries = found.asnumpy(), tries.asnumpy()
+    at_once = sum(p[i] * p[j] * p[k] for i, j, k in itertools.permutations(range(6), 3))
+    # The third is new with the probability of what is left, however many draws it takes.
+    third = sum(
+        p[i] * p[j] / (1 - p[i]) * p / (1 - p[i] - p[j]) * ~onp.isin(onp.arange(6), (i, j))
+        for i, j in itertools.permutations(range(6), 2)
+    )
+    assert tries.min() == 3
+    assert abs((tries == 3).mean() - at_once) < 5 * (0.25 / rows) ** 0.5
+    assert (
+        abs(onp.bincount(found[:, 2], minlength=6) / rows - third).max() < 5 * (0.25 / rows) ** 0.5
+    )
+    # All that there are, of which the last is rare: further draws go on where the first ones ended.
+    everything, tries = mx.nd._internal._sample_unique_zipfian(200, shape=(2, 200))
+    assert onp.array_equal(onp.sort(everything.asnumpy()), onp.tile(onp.arange(200), (2, 1)))
+    assert (tries.asnumpy() > 416).all()
 
 
 def test_result_type():
