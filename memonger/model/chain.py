@@ -59,12 +59,6 @@ class Chain(Priced):
             if p.costly and p.inner:
                 yield LiveRange(("inner", at), at, end - at, p.inner)
 
-    def read_later(self, start: int, stop: int) -> frozenset[int]:
-        """The results of some steps that the derivatives of later ones read: they wait for the backward pass anyway."""
-        own = self.made(start, stop)
-        later = zip(self.steps[stop:], self.prices[stop:], strict=True)
-        return frozenset(s.args[i] for s, p in later for i in p.ins if s.args[i] in own)
-
     def waiting(self, results: Iterable[int]) -> int:
         """Bytes that results take while they wait, those aside that reuse a gradient's buffer."""
         return sum(self.size[k] for k in results if k not in self._reusing)

@@ -54,10 +54,8 @@ class Lives:
 
         The cheapest cut comes first, between equal ones that between the larger blocks, then that before a costly
         step. A cut is good when both sides hold a costly step and several times the bytes that must be kept for it.
-        So there is none inside a residual block, where two arrays would cross, unless one of them is the block's own
-        input, the other small, and what follows the larger part: the backward pass goes through that while nothing of
-        the smaller one need be there (among fine units alone). Arrays that pass the whole stretch (the long way round
-        of a U-Net, an encoder's result) do not count there.
+        So there is none inside a residual block, where two arrays would cross. Arrays that pass the whole stretch (the
+        long way round of a U-Net, an encoder's result) do not count.
 
         Args:
           span: the steps, from one to another (exclusive).
@@ -70,59 +68,38 @@ class Lives:
         least = (held[span[1]] - held[span[0]]) / most
 
         def best(start: int, stop: int) -> int | None:
-            tried = zip(self._crossing(start, stop), (0, 1), strict=True)
-            for crossing, larger in tried if worth == FINE else [next(tried)]:
-                grain = max(crossing) / 64 + 1
-                good = [
-                    (
-                        int(c / grain),
-                        common_levels(self.steps[p - 1].scope, self.steps[p].scope),
-                        not costly[p],
-                        p,
-                    )
-                    for p, c in enumerate(crossing, start)
-                    if start < p < stop
-                    and counted[start] < counted[p] < counted[stop]
-                    and min(held[p] - held[start], held[stop] - held[p]) >= max(least, worth * c)
-                    and held[stop] - held[p] >= larger * (held[p] - held[start])
-                ]
-                if good:
-                    return min(good)[3]
-            return None
+            crossing = self._crossing(start, stop)
+            grain = max(crossing) / 64 + 1
+            good = [
+                (
+                    int(c / grain),
+                    common_levels(self.steps[p - 1].scope, self.steps[p].scope),
+                    not costly[p],
+                    p,
+                )
+                for p, c in enumerate(crossing, start)
+                if start < p < stop
+                and counted[start] < counted[p] < counted[stop]
+                and min(held[p] - held[start], held[stop] - held[p]) >= max(least, worth * c)
+            ]
+            return min(good)[3] if good else None
 
         return list(_ends(*span, best))
 
-    def _crossing(self, start: int, stop: int) -> tuple[list[int], list[int]]:
+    def _crossing(self, start: int, stop: int) -> list[int]:
         """For each position from start to stop, bytes of the results that cross it and are made or used
-        for the last time between start and stop; and the same without what is kept anyway.
-
-        The latter is where but one of them is made there: then those from before are not counted that the
-        stretch up to the position takes. (Where more cross, XLA keeps what suits its fusions, and the model
-        is too far from it to be of use.)
-        """
-        taken: dict[int, int] = {}  # and by which step first
-        for at in range(start, stop):
-            for i in self.steps[at].args:
-                taken.setdefault(i, at)
-        made = set(self.made(start, stop))
-        size = stop - start + 2
-        whole, spared, count = [0] * size, [0] * size, [0] * size
-        for k in made.union(taken):
+        for the last time between start and stop."""
+        made = self.made(start, stop)
+        change = [0] * (stop - start + 2)
+        for k in {*made, *(i for s in self.steps[start:stop] for i in s.args)}:
             if k not in self.maker and k not in self.data:
                 continue
             at, until = self.maker.get(k, -1), self.last.get(k, -1)
             if until == len(self.steps) or until <= at or (at < start and until >= stop):
                 continue
-            low, high = max(at + 1, start) - start, min(until, stop) - start
-            for change, amount, end in (
-                (whole, self.size[k], high),
-                (spared, self.size[k], high if k in made else min(high, taken[k] - start)),
-                (count, k in made, high),
-            ):
-                change[low] += amount
-                change[end + 1] -= amount
-        sums = [list(accumulate(x))[:-1] for x in (whole, spared, count)]
-        return sums[0], [few if n == 1 else all_ for all_, few, n in zip(*sums, strict=True)]
+            change[max(at + 1, start) - start] += self.size[k]
+            change[min(until, stop) - start + 1] -= self.size[k]
+        return list(accumulate(change))[:-1]
 
 
 def _ends(start: int, stop: int, best: Callable[[int, int], int | None]) -> Iterator[int]:

@@ -48,8 +48,7 @@ class Way(NamedTuple):
 class Stretch(NamedTuple):
     """The units from ``first`` to ``end`` (exclusive) as one, and the ways to treat it.
 
-    None of these is worse than another in every respect, but that each also stands without the results that wait for
-    the backward pass anyway. Where it is a single unit, the first keeps all.
+    None of these is worse than another in every respect. Where it is a single unit, the first keeps all.
     """
 
     first: int
@@ -135,7 +134,7 @@ class Options:
 
     def _keeps(self, start: int, stop: int) -> list[frozenset[int] | None]:
         """Sets of results worth keeping: from none up, each time the one that saves most for its bytes,
-        and from all down, each time the one that costs least for its bytes. What later steps read takes none."""
+        and from all down, each time the one that costs least for its bytes."""
         chain = self.chain
         own = [
             k
@@ -143,7 +142,6 @@ class Options:
             for k in range(s.first, s.first + len(s.avals))
             if chain.size[k]
         ]
-        there = chain.read_later(start, stop)
         tried: dict[frozenset[int], Treatment] = {}
 
         def treat(keep: frozenset[int]) -> Treatment:
@@ -152,7 +150,7 @@ class Options:
             return tried[keep]
 
         def nbytes(t: Treatment) -> int:
-            return chain.bytes(t.kept - there)
+            return chain.bytes(t.kept)
 
         keep: frozenset[int] = frozenset()
         while True:
@@ -175,8 +173,7 @@ class Options:
         for t in sorted(tried.values(), key=lambda t: (nbytes(t), t.cost)):
             if t.cost < cheapest:
                 cheapest = t.cost
-                # With and without what waits anyway: XLA's order of work decides which needs less here.
-                best.update(dict.fromkeys((t.kept, treat(t.kept - there).kept)))
+                best[t.kept] = None
         return list(best)
 
     def _option(self, s: Stretch, way: Way) -> Option:
