@@ -57,8 +57,15 @@ def convolution(eqn: Any) -> Op:
             x.transpose(of_x).astype(wide, copy=False),
             w.transpose(of_w).astype(wide, copy=False),
         )
-        if _is_spread(x, w, base) and by_channel == by_image == 1 and set(steps) == {1}:
-            return _spread_out(x, w, padding, base, dilation, back).astype(dtype, copy=False)
+        if by_channel == by_image == 1 and set(steps) == {1} and x.size and w.size:
+            lengths = [
+                low + high + (n - 1) * b + 1
+                for (low, high), n, b in zip(padding, x.shape[2:], base, strict=True)
+            ]
+            fits = fitting(lengths, w.shape[2:], steps, dilation)
+            if _is_spread(x, w, base, fits):
+                made = _spread_out(x, w, padding, base, dilation, fits, back)
+                return made.astype(dtype, copy=False)
         config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
         if any(map(any, config)):
             x = padded(x, wide.type(0), plain + config)
@@ -123,16 +130,19 @@ def _at_once(view: Any, w: Any, out: Any) -> None:
 # ---- gradients of inputs, and transposed convolutions --------------------------------------
 
 
-def _is_spread(x: Any, w: Any, base: Sequence[int]) -> bool:
+def _is_spread(x: Any, w: Any, base: Sequence[int], fits: Sequence[int]) -> bool:
     """Whether each input is better multiplied by the filters and added where it counts.
 
     So where zeros lie between inputs, which a product of patches would multiply (2.5 ms for 8.2, 128 channels), and
     where filters are turned round for a gradient, and many: they would be copied (3.9 ms for 10.3, 512 channels of 4
-    numbers; 4.7 for 3.7 with 64 channels of 256).
+    numbers; 4.7 for 3.7 with 64 channels of 256). Not where the filters are larger than what comes out, as of the
+    gradient of a transposed convolution's weight.
     """
-    if w.ndim < 3 or not x.size or not w.size:
+    if w.ndim < 3:
         return False
-    return max(base) > 1 or (w.size > x.size and bool(_turned(w).flags.c_contiguous))
+    if max(base) > 1:
+        return math.prod(w.shape[2:]) <= math.prod(fits)
+    return w.size > x.size and bool(_turned(w).flags.c_contiguous)
 
 
 def _turned(w: Any) -> Any:
@@ -141,15 +151,17 @@ def _turned(w: Any) -> Any:
 
 
 def _spread_out(
-    x: Any, w: Any, padding: Any, base: Sequence[int], dilation: Sequence[int], back: Sequence[int]
+    x: Any,
+    w: Any,
+    padding: Any,
+    base: Sequence[int],
+    dilation: Sequence[int],
+    fits: Sequence[int],
+    back: Sequence[int],
 ) -> Any:
     """A convolution with steps of 1 as what each input adds to the outputs around it."""
     kernel, filters = w.shape[2:], len(w)
-    lengths = [
-        low + high + (n - 1) * b + 1
-        for (low, high), n, b in zip(padding, x.shape[2:], base, strict=True)
-    ]
-    shape = (len(x), filters, *fitting(lengths, kernel, (1,) * len(kernel), dilation))
+    shape = (len(x), filters, *fits)
     whole = np.empty([shape[k] for k in back], x.dtype)
     out = whole.transpose(np.argsort(back))
     flat = _turned(w).reshape(w.shape[1], -1)

@@ -136,14 +136,21 @@ def test_gradients_of_inputs_by_their_definition(seed, monkeypatch):
     assert got.shape == shape and got.dtype == np.float32
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-4)
     if max(stride) > 1:
-        assert spread
+        assert len(spread) == int(np.prod(kernel) <= np.prod(shape[2:])) == 1
 
 
 def test_gradients_of_many_filters_copy_none():
     rnd = np.random.RandomState(0)
     w = rnd.rand(64, 32, 3, 3).astype("float32")
     turned = w[:, :, ::-1, ::-1].swapaxes(0, 1)
-    assert numpy_convolutions._is_spread(np.ones((2, 64, 2, 2)), turned, (1, 1))
+    assert numpy_convolutions._is_spread(np.ones((2, 64, 2, 2)), turned, (1, 1), (2, 2))
     assert np.shares_memory(numpy_convolutions._turned(turned).reshape(64, -1), w)
-    assert not numpy_convolutions._is_spread(np.ones((2, 64, 99, 9)), turned, (1, 1))
-    assert not numpy_convolutions._is_spread(np.ones((2, 32, 2, 2)), w, (1, 1))
+    assert not numpy_convolutions._is_spread(np.ones((2, 64, 99, 9)), turned, (1, 1), (2, 2))
+    assert not numpy_convolutions._is_spread(np.ones((2, 32, 2, 2)), w, (1, 1), (2, 2))
+
+
+def test_gradients_of_transposed_weights_take_patches():
+    """Their filters are images: each input added for each of these would be all the work many times."""
+    x, g = np.ones((16, 4, 4, 4), "float32"), np.ones((16, 4, 8, 8), "float32")
+    assert not numpy_convolutions._is_spread(x, g, (2, 2), (4, 4))
+    assert numpy_convolutions._is_spread(g, np.ones((4, 4, 4, 4)), (2, 2), (16, 16))
