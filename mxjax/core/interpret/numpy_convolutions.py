@@ -141,7 +141,7 @@ def _is_spread(x: Any, w: Any, base: Sequence[int], fits: Sequence[int]) -> bool
     if w.ndim < 3:
         return False
     if max(base) > 1:
-        return math.prod(w.shape[2:]) <= math.prod(fits)
+        return bool(math.prod(w.shape[2:]) <= math.prod(fits))
     return w.size > x.size and bool(_turned(w).flags.c_contiguous)
 
 
