@@ -12,6 +12,8 @@ import os
 from collections import Counter
 from typing import Any
 
+from mxjax.files.atomic import read_whole
+
 from ._session import reading
 
 _PHASES = frozenset("XCiMsf")
@@ -32,11 +34,10 @@ def check(path: str) -> list[str]:
     """
     if os.fspath(path).endswith(".pftrace"):
         return ["a .pftrace is not checked: write the trace to a name that ends in .json"]
-    with open(path, encoding="utf-8") as file:
-        try:
-            trace = json.load(file)
-        except ValueError as error:
-            return [f"not JSON: {error}"]
+    try:
+        trace = json.loads(read_whole(path))
+    except ValueError as error:
+        return [f"not JSON: {error}"]
     events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list) or not all(isinstance(e, dict) for e in events):
         return ["no list of traceEvents"]

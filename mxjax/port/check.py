@@ -21,7 +21,7 @@ from .older_names import BY_NAME, CALLS, RAGGED
 
 __all__ = ["Found", "check"]
 
-#: Packages whose names are looked at besides MXNet's.
+#: Packages whose names are looked at besides MXNet's; modules that Python has lost are not in its own list.
 _OTHERS = {
     "numpy",
     "matplotlib",
@@ -31,6 +31,7 @@ _OTHERS = {
     "skimage",
     "PIL",
     "keras",
+    *(module.split(".")[0] for module, _ in BY_NAME),
 } | sys.stdlib_module_names
 #: What an operator takes whatever its signature says.
 _ALWAYS = {"ctx", "device", "dtype", "name", "out", "attr", "axis", "shape"}

@@ -446,7 +446,7 @@ def test_weights_are_arguments_of_programs_or_constants_in_them(programs):
 
 @pytest.mark.observes
 @pytest.mark.parametrize(("tier", "compiled", "interpreted"), [
-    ("auto", 1, 700), ("compile", 1, 0), ("interpret", 0, 1000),
+    ("auto", 1, 900), ("compile", 1, 0), ("interpret", 0, 1000),
 ])  # fmt: skip
 def test_cold_code_runs_before_it_is_compiled(tier, compiled, interpreted):
     with mx.config.scope({"engine.cold": tier}):

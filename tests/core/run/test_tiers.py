@@ -194,13 +194,13 @@ def test_training_goes_on_while_its_step_is_optimised():
             scheduler.forget()
             mx.np.random.seed(3)
             net = gluon.nn.HybridSequential()
-            net.add(*[gluon.nn.Dense(64, activation="tanh", in_units=64) for _ in range(6)])
+            net.add(*[gluon.nn.Dense(40, activation="tanh", in_units=40) for _ in range(6)])
             net.initialize(mx.init.Xavier())
             net.hybridize()
             trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
             rnd = np.random.RandomState(1)
-            x = mx.np.array(rnd.rand(8, 64).astype("float32"))
-            y = mx.np.array(rnd.rand(8, 64).astype("float32"))
+            x = mx.np.array(rnd.rand(8, 40).astype("float32"))
+            y = mx.np.array(rnd.rand(8, 40).astype("float32"))
             before = mx.engine.stats()["optimised"]
             for k in range(1, 600):
                 with autograd.record():
