@@ -14,6 +14,7 @@ from jax import lax
 
 from .. import settings
 from ..core import compiler
+from ..core.compile import row_sums
 from .lowering import pooling as pools
 from .lowering.convolution import convolution as _convolution
 from .lowering.convolution import transposed as _transposed
@@ -451,6 +452,31 @@ def _variance(x: Any, mean: Any, axis: int) -> Any:
     return jnp.square(x - _shaped(mean, x.ndim, axis)).mean(_others(x.ndim, axis))
 
 
+def _sums_at_once(x: Any, others: tuple[int, ...]) -> bool:
+    """Whether mean and variance are faster as two sums over one pass (`core/compile/row_sums.py`)."""
+    return (
+        compiler.platform_now() == "cpu"
+        and len(others) > 1
+        and not compiler.is_short_of_memory()
+        and row_sums.pays(x.shape, x.dtype)
+    )
+
+
+def _moments(x: Any, others: tuple[int, ...], axis: int) -> tuple[Any, Any]:
+    """Mean and variance of two sums, of x and of its squares, both less the mean of a sixteenth or more of it.
+
+    However the rest lies, the square that is taken away is no more than sixteen times the variance: this many units in
+    the last place are lost at most.
+    """
+    along = max(others, key=lambda d: x.shape[d])
+    some = lax.slice_in_dim(x, 0, -(-x.shape[along] // 16), axis=along)
+    start = lax.stop_gradient(some.mean(others))
+    less = x - _shaped(start, x.ndim, axis)
+    moved, squares = less.mean(others), jnp.square(less).mean(others)
+    var = squares - moved * moved
+    return start + moved, var + lax.stop_gradient(jnp.maximum(-var, 0))
+
+
 def _normalised(x: Any, mean: Any, scale: Any, shift: Any, axis: int) -> Any:
     mean, scale, shift = (_shaped(v, x.ndim, axis) for v in (mean, scale, shift))
     return (x - mean) * scale + shift
@@ -547,10 +573,16 @@ def batch_norm(
     if learn:
         # Nothing below depends on what is subtracted from x, if that is made good per channel: so it is the mean as a
         # constant, and the mean's derivative asks for no sums over x but those that beta's and gamma's ask for.
-        mean = x32.mean(_others(x.ndim, axis))
-        fixed = lax.stop_gradient(mean)
-        off = mean - fixed  # zero, with the mean's derivative
-        var = lean(_variance)(x32, fixed, axis) - off * off
+        others = _others(x.ndim, axis)
+        if _sums_at_once(x32, others):
+            mean, var = _moments(x32, others, axis)
+            fixed = lax.stop_gradient(mean)
+            off = mean - fixed  # zero, with the mean's derivative
+        else:
+            mean = x32.mean(others)
+            fixed = lax.stop_gradient(mean)
+            off = mean - fixed
+            var = lean(_variance)(x32, fixed, axis) - off * off
     else:
         # MXNet's has no derivative for the running statistics.
         mean = lax.stop_gradient(running_mean).astype(x32.dtype)

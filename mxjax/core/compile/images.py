@@ -196,10 +196,20 @@ def _pad_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
     ]
 
 
+def _slice_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
+    params = dict(e.params)
+    for key in ("start_indices", "limit_indices", "strides"):
+        if params[key] is not None:
+            n, c, *spatial = params[key]
+            params[key] = (n, *spatial, c)
+    return [Image(x) for x in bound(e, [given[0].last], params)]
+
+
 _RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any] | None]] = {
     **dict.fromkeys(POINTWISE, _pointwise_rule),
     **dict.fromkeys(REDUCING, _reduce_rule),
     "transpose": _transpose_rule,
     "concatenate": _concatenate_rule,
     "pad": _pad_rule,
+    "slice": _slice_rule,
 }

@@ -31,7 +31,7 @@ from ..run import price, tiers
 from ..run.interrupts import shielded
 from ..run.tiers import Later
 from ..stats import stats
-from . import compiler, images, random_blocks, unrolled
+from . import compiler, images, random_blocks, row_sums, unrolled
 from .compiler import wide_types
 from .compiler_options import keep_barriers, leave_width
 from .in_flight import in_flight
@@ -622,7 +622,7 @@ def _shortened(
 ) -> tuple[Any, bool]:
     """The trace of a function with less for the compiler to do, and whether there are barriers in it."""
     blocks = False
-    for shorter in (random_blocks.at_once, unrolled.rolled):
+    for shorter in (random_blocks.at_once, unrolled.rolled, row_sums.merged):
         made = shorter(traced.jaxpr)
         if made is not None:
             let_go(traced.jaxpr)
