@@ -35,6 +35,12 @@ _SIMPLE = frozenset(
 )
 #: Those that treat each element by itself.
 POINTWISE = ROUNDED | ROUNDED_TOGETHER | _SIMPLE
+#: Those of them that are computed again, number by number, in less time than it takes to write and read them.
+CHEAP = (
+    POINTWISE
+    - ROUNDED
+    - set("copy copy_p digamma div erf erf_inv erfc lgamma name rem sqrt".split())
+)
 REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
 _MOVING = frozenset(
     "broadcast_in_dim concatenate dynamic_slice iota reshape slice squeeze stack transpose".split()
