@@ -343,3 +343,19 @@ def test_operator_support():
 def test_onnx_is_loaded_when_it_is_used():
     code = "import sys, mxjax as mx; mx.gluon.nn, mx.onnx.export_model; sys.exit('onnx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_mxnet_1_reads_weights_that_are_listed_among_the_inputs(tmp_path, generation):
+    """Its importer raised KeyError for other files, and its exporter lists them; other programs want data alone."""
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    params = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.zeros(2)}
+    with mx.config.scope({"compat.version": "1.9" if generation == 1 else "2.0"}):
+        path = mx.onnx.export_model(net, params, [(1, 3)], np.float32, str(tmp_path / "m.onnx"))
+    model = onnx.load(path)
+    onnx.checker.check_model(model)
+    names = ["data"] if generation == 2 else ["data", "fc_weight", "fc_bias"]
+    assert sorted(i.name for i in model.graph.input) == sorted(names)
+    session = onnxruntime.InferenceSession(path)
+    found = session.run(None, {"data": np.ones((1, 3), "float32")})[0]
+    assert found.tolist() == [[3, 3]]

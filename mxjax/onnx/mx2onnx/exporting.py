@@ -12,6 +12,7 @@ import numpy as np
 from mxjax import errors, serialization, symbol
 from mxjax._version import __version__
 from mxjax.files import atomic
+from mxjax.modes import generation
 from mxjax.ops.table import TABLE as ROWS
 from mxjax.symbol import special
 
@@ -214,6 +215,12 @@ def model_of(w: Writer, graph: Graph, shown: Sequence[Any]) -> Any:
         results.append(helper.make_tensor_value_info(name, w.code(w.dtypes[entry]), shape))
     numbers = {name: np.asarray(a, order="C") for name, a in w.initializers.items() if name in used}
     tensors = [onnx.numpy_helper.from_array(a, name) for name, a in numbers.items()]
+    if (
+        generation() == 1
+    ):  # whose importer knows of those tensors alone that are listed among the inputs
+        inputs += [
+            helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in tensors
+        ]
     made = helper.make_graph(nodes, "mxjax", inputs, results, tensors)
     opset = helper.make_opsetid("", w.opset)
     version = helper.find_min_ir_version_for([opset])
