@@ -103,10 +103,12 @@ def moments(w: Writer, s: Step) -> list[Name]:
     axes, keep = s.axes(s.params["axes"]), bool(s.params["keepdims"])
     mean = w.reduce("ReduceMean", s[0], axes)
     centred = w.op("Sub", s[0], mean)
-    return [
+    results = [
         mean if keep else w.reduce("ReduceMean", s[0], axes, False),
         w.reduce("ReduceMean", w.op("Mul", centred, centred), axes, keep),
     ]
+    whole = not keep and len(axes) == s.ndim()
+    return [w.reshape(r, [1]) for r in results] if whole else results
 
 
 @writes
