@@ -14,7 +14,6 @@ from mxjax.library import check_backend
 from mxjax.modes import generation
 
 from .block import _TAKE_ANY, Block
-from .graphs import whole
 from .graphs.breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
 from .graphs.buckets import Buckets, CallsPython
 from .graphs.cached_graph import (
@@ -30,6 +29,7 @@ from .graphs.cached_graph import (
 from .graphs.served import served_next
 from .graphs.shapes import gated, serve_new_shape, tell_of_shapes
 from .graphs.state import OF_CACHED_OP, HybridState, through_cached_op
+from .graphs.static_alloc import remember
 from .legacy import (
     first_array,
     follow_assigned,
@@ -78,9 +78,8 @@ class HybridBlock(HybridState, Block):
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._optimizing = False  # its graph is compiled at its first call, however small
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
-        self._static_alloc = (
-            False  # a step takes zeros where the loss does not depend on a parameter
-        )
+        # A step takes zeros where the loss does not depend on a parameter (graphs/static_alloc.py).
+        self._static_alloc = False
         self._static_shape = False  # asking for a number is an error
         self._opened: Opened | None = None  # it gave up its graph: the forward asks for a number
         self._checked_layout = -1  # the Layout.version the graphs were last checked against
@@ -446,7 +445,7 @@ class HybridBlock(HybridState, Block):
             found = CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
             found.fresh = not self._optimizing
             if self._static_alloc and local.st.training:
-                whole.trains(self)
+                remember(self)
             return found
         except GraphBreak as broken:
             give_up(broken, args)

@@ -122,9 +122,8 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
         )
         self._dtype = element_type(dtype)
-        self._dtype_given = (
-            dtype  # which MXNet keeps: programs add it to texts, look it up, ask its __name__
-        )
+        # MXNet keeps it as it was given: programs add it to texts, look it up, ask its __name__.
+        self._dtype_given = dtype
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
         self.init = init

@@ -16,7 +16,7 @@ from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetV
 from mxjax.files.atomic import read_whole, write_whole
 
 from .bases.pickling import CopiedTrainer
-from .graphs import whole
+from .graphs.static_alloc import takes_zeros
 from .parameter import Parameter
 
 __all__ = ["StaleGradientError", "Trainer"]
@@ -378,7 +378,7 @@ class Trainer(CopiedTrainer):
             if not ignore_stale_grad:  # before anything is changed
                 for _, param in trained:
                     for array in param._all():
-                        if not array._fresh_grad and not whole.arrives(param, array):
+                        if not array._fresh_grad and not takes_zeros(param, array):
                             raise _stale(param, array)
             for _, param in trained:
                 for array in param._all():
@@ -461,7 +461,7 @@ class Trainer(CopiedTrainer):
             of_devices = updates[i in tail]
             for (indices, grads, weights), array in zip(of_devices, param._all(), strict=True):
                 var = array._var
-                if (var is None or not var.fresh) and not whole.arrives(param, array):
+                if (var is None or not var.fresh) and not takes_zeros(param, array):
                     if ignore_stale_grad:
                         continue
                     raise _stale(param, array)

@@ -102,6 +102,7 @@ class Executor(Shown):
             if g is not None
         }
         self._requests = {n: request_of(grad_req, n, self._arg_names) for n in self._arg_names}
+        self._alone: dict[int, bool] = {}  # by result, whether it needs no gradient (MXNet 1)
         self._outputs: list[NDArray] = []
         self._promised: list[
             NDArray
@@ -320,10 +321,13 @@ class Executor(Shown):
 
     def _must_end_alone(self, k: int) -> None:
         """MXNet 1 makes up no gradient for a result that is no loss; MXNet 2 takes ones."""
-        keys = dict(zip(self._variables, self._input_names, strict=True))
-        if not ends_alone(
-            self._symbol._entries[k], lambda n: self._requests.get(keys[n], "null") != "null"
-        ):
+        alone = self._alone.get(k)
+        if alone is None:  # asked once: it makes the descriptions of the user's operators
+            keys = dict(zip(self._variables, self._input_names, strict=True))
+            alone = self._alone[k] = ends_alone(
+                self._symbol._entries[k], lambda n: self._requests.get(keys[n], "null") != "null"
+            )
+        if not alone:
             raise errors.MXNetError(
                 f"the result {self._output_names[k]!r} is no loss: backward(out_grads=...) needs its gradient "
                 f"(mx.nd.ones({self._outputs[k].shape}) for its sum)"

@@ -439,3 +439,37 @@ def test_operators_of_no_group_run_where_their_first_array_is():
         mx.cpu(0), a=(2,), b=(2,), group2ctx={"one": mx.cpu(1)}
     )
     assert [out.context for out in run.forward()] == [mx.cpu(1), mx.cpu(0)]
+
+
+def test_a_backward_describes_no_operator_of_the_users_again():
+    """Whether a result needs a gradient is asked of its description at the first backward pass alone."""
+    made = []
+
+    class Loss(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.assign(out_data[0], req[0], in_data[0] * 1)
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], in_data[0] * 2)
+
+    @mx.operator.register("described_once")
+    class Prop(mx.operator.CustomOpProp):
+        def __init__(self):
+            super().__init__(need_top_grad=False)
+            made.append(1)
+
+        def create_operator(self, ctx, shapes, dtypes):
+            return Loss()
+
+    with mx.config.scope(compat_version="1.9"):
+        x, grad = mx.nd.array([1.0, 3.0]), mx.nd.zeros(2)
+        run = mx.sym.Custom(mx.sym.var("x"), op_type="described_once").bind(
+            mx.cpu(), {"x": x}, {"x": grad}
+        )
+        counts = []
+        for _ in range(3):
+            run.forward(is_train=True)
+            run.backward()
+            counts.append(len(made))
+    assert grad.asnumpy().tolist() == [2, 6]
+    assert counts[1] == counts[2]

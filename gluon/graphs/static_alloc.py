@@ -21,14 +21,14 @@ _blocks: weakref.WeakKeyDictionary[Parameter, weakref.ref[HybridBlock]] = (
 )
 
 
-def trains(block: HybridBlock) -> None:
+def remember(block: HybridBlock) -> None:
     """A block with ``static_alloc`` has recorded its graph for training."""
     for p in block.collect_params().values():
         _blocks[p] = weakref.ref(block)
 
 
-def arrives(param: Parameter, array: Any) -> bool:
-    """Whether the gradient of an array is zeros, since no backward pass brought it but others of its block."""
+def takes_zeros(param: Parameter, array: Any) -> bool:
+    """Whether a gradient that no backward pass brought is zeros now, since it brought others of the same block."""
     known = _blocks.get(param)
     block = None if known is None else known()
     if block is None or not (block._active and block._static_alloc) or array.grad is None:
