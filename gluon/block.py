@@ -467,11 +467,13 @@ class Block(Named, MirroredBlock):
                 return out
         if not args and not kwargs and not self._runs_on_nothing():
             return self  # in MXNet 2 `_children` holds references: `for child in self._children.values(): child()(x)`
+        composed = False
         for a in args:
             if type(a) not in OURS:
                 args = admitted(self, args)
                 if type(self).__module__.startswith(OF_ARRAYS):
                     check_array(self, args)
+                composed = bool(symbolic) and has_symbols(args)
                 break
         if kwargs:
             kwargs = admitted(self, kwargs)
@@ -483,9 +485,7 @@ class Block(Named, MirroredBlock):
         try:
             st.scope = f"{outer}/{self._called}" if outer else self._called
             out = (
-                run_on_symbols(self, args, kwargs)
-                if symbolic and has_symbols(args)
-                else self._run(*args, **kwargs)
+                run_on_symbols(self, args, kwargs) if composed else self._run(*args, **kwargs)
             )
             st.scope = outer
         except BaseException:

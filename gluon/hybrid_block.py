@@ -339,8 +339,9 @@ class HybridBlock(HybridState, Block):
         return self._run_forward(*args, **kwargs)
 
     def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
-        if self._computes is not type(self).hybrid_forward:
-            follow_assigned(type(self))
+        cls = type(self)
+        if cls._computes is not cls.hybrid_forward:
+            follow_assigned(cls)
         forward = self.forward if self._force_mirroring is None else self._scoped_forward
         try:
             return forward(*args, **kwargs)

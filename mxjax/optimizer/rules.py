@@ -67,7 +67,7 @@ def whole_or_not(optimizer: Any, weight: Any, update: Callable[[], None]) -> Non
 
 
 def _held(weight: Any) -> Any:
-    return getattr(weight, "_stored", weight._v)
+    return weight._stored if hasattr(type(weight), "_stored") else weight._v  # a sparse array's
 
 
 def unworked(lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:
