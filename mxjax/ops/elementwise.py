@@ -180,6 +180,20 @@ def power(a: Any, b: Any) -> Any:
     return jnp.power(a, b)
 
 
+@functools.cache
+def _largest_bases(bits: int) -> np.ndarray:
+    """By exponent from 0, the largest number whose power fits in a signed word of so many bits."""
+    most = (1 << (bits - 1)) - 1
+    bases = [most, most]
+    for n in range(2, bits):
+        low, high = 1, 1 << -(-bits // n)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if middle**n <= most else (low, middle - 1)
+        bases.append(low)
+    return np.array(bases, f"int{bits}")
+
+
 def _whole_power(a: Any, b: Any) -> Any:
     """Integers to the power of integers: exact where they fit, and else what MXNet's cast of the float gives.
 
@@ -190,9 +204,11 @@ def _whole_power(a: Any, b: Any) -> Any:
     x, n = a.astype(word), b.astype(word)
     powers = jnp.power(x, jnp.where(n < 0, n & 1, n))
     powers = jnp.where((n < 0) & ((x > 1) | (x < -1)), jnp.zeros_like(powers), powers)
+    # A float64 power would tell what fits, in ten to thirty times the time of all the rest.
+    most = jnp.asarray(_largest_bases(word.itemsize * 8))[jnp.clip(n, 0, word.itemsize * 8 - 1)]
+    lost = ((n > 1) & ((x > most) | (x < -most))) | ((n < 0) & (x == 0))
     lowest = jnp.iinfo(word).min  # x86's word for a float that no integer is
-    size = jnp.power(jnp.abs(x.astype("float64")), n.astype("float64"))
-    powers = jnp.where(size >= -float(lowest) * (1 - 1e-12), jnp.full_like(powers, lowest), powers)
+    powers = jnp.where(lost, jnp.full_like(powers, lowest), powers)
     return powers.astype(a.dtype)
 
 

@@ -229,6 +229,28 @@ def test_integers_at_their_edges(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("bits", [32, 64])
+def test_integer_powers_where_they_cease_to_fit(tier, bits):
+    """Beside Python's integers: of each exponent the last base that fits and the first that does not, of both signs."""
+    mx.config.set(engine_cold=tier)
+    lowest, pairs = -(2 ** (bits - 1)), []
+    for n in (2, 3, 5, bits // 2, bits - 2, bits - 1, bits, bits + 5):
+        last = next(b for b in range(int(2 ** ((bits - 1) / n)) + 2, 0, -1) if b**n < -lowest)
+        pairs += [(sign * (last + more), n) for sign in (1, -1) for more in (0, 1)]
+    pairs += [(x, n) for x in (lowest, lowest + 1, -lowest - 1, 0, 1, -1) for n in (-2, -1, 0, 1)]
+
+    def power(x: int, n: int) -> int:
+        if n < 0:
+            return {0: lowest, 1: 1, -1: 1 - 2 * (n % 2)}.get(x, 0)
+        return x**n if lowest <= x**n < -lowest else lowest
+
+    x, n = (
+        mx.np.array(np.array(a, f"int{bits}"), dtype=f"int{bits}") for a in zip(*pairs, strict=True)
+    )
+    assert mx.np.power(x, n).asnumpy().tolist() == [power(*pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
 def test_divmod_is_numpys(tier, dtype):
     """In MXNet it is NumPy's function: its quotient goes by the exact remainder, where 6 // 0.1 is 60."""
