@@ -484,9 +484,7 @@ class Block(Named, MirroredBlock):
         outer = st.scope
         try:
             st.scope = f"{outer}/{self._called}" if outer else self._called
-            out = (
-                run_on_symbols(self, args, kwargs) if composed else self._run(*args, **kwargs)
-            )
+            out = run_on_symbols(self, args, kwargs) if composed else self._run(*args, **kwargs)
             st.scope = outer
         except BaseException:
             st.scope = outer
