@@ -22,6 +22,7 @@ from ..core import (
     default_device,
     host,
     memory,
+    offer_spares,
     place,
     read,
     record1,
@@ -386,6 +387,7 @@ class Variable(Leaf):
                 leaves.append(leaf)
         else:
             if len(set(grads)) == len(grads):
+                offer_spares([h._v for h in grads], made)
                 store(grads, made)
                 set_all(leaves, "fresh", repeat(True))
                 return

@@ -24,6 +24,7 @@ from .calls.record import record_scalar as record_scalar
 from .calls.record import untaped_record as untaped_record
 from .calls.segment import SCALAR, Step, Tree, mirroring, user_site
 from .calls.segment import Mirroring as Mirroring
+from .calls.spares import offer_spares as offer_spares
 from .calls.state import local, span, states
 from .calls.value import (
     TRACED,
@@ -44,8 +45,9 @@ from .calls.value import (
 from .compile import compiler, images
 from .compile.compiler import platform_of
 from .compile.compiler_options import keep_barriers
+from .compile.donations import match_donations
 from .compile.in_flight import in_flight
-from .compile.program import compile_function, match_donations, needed, pack, unpack
+from .compile.program import compile_function, needed, pack, unpack
 from .graph import jaxprs, primitives
 from .graph.cut import Cut, calls_python, is_traced
 from .graph.cut import Places as Places

@@ -156,6 +156,24 @@ def symbol() -> Any:
     )
 
 
+def test_gradients_stay_where_they_are(real_card: Any) -> None:
+    """CUDA graphs hold addresses; gradients of a step are written over those of the step before."""
+    net = mx.gluon.nn.Dense(64, in_units=64)
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+    x, places = mx.np.ones((8, 64)), set()
+    with mx.config.scope(engine_cold="compile"):
+        for _ in range(4):
+            with mx.autograd.record():
+                loss = (net(x) ** 2).mean()
+            loss.backward()
+            trainer.step(1)
+            mx.waitall()
+            # `.jax` gives an array away, which is written over no more: the address alone is asked for.
+            places.add(net.weight.grad()._v.arr.unsafe_buffer_pointer())
+    assert len(places) == 1
+
+
 def test_module(card: Any, tmp_path: Path) -> None:
     def trained(device: Any) -> tuple[dict[str, np.ndarray], Any]:
         mx.random.seed(1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import jaxlib
 
-from ..graph.jaxprs import computes_complex
+from ..graph.jaxprs import computes_complex, count_scans
 
 _WIDTH = "xla_cpu_prefer_vector_width"
 
@@ -67,6 +67,22 @@ def keep_barriers(platform: str) -> dict[str, Any]:
     {}
     """
     return {"xla_disable_hlo_passes": "cse_barrier_expander"} if platform == "cpu" else {}
+
+
+def part_scans(platform: str, jaxpr: Any) -> dict[str, Any]:
+    """Options under which a GPU's program of several scans computes each in a kernel of its own.
+
+    XLA (jaxlib 0.11.2, on an H200) merges them with a sum along an axis into one kernel, which then exchanges a
+    running sum's numbers with a running product's. The program's text is right, and it is so without CUDA graphs, too.
+
+    >>> import jax
+    >>> jaxpr = jax.make_jaxpr(lambda x: (x.cumsum(), x.cumprod()))(jax.numpy.ones(3)).jaxpr
+    >>> part_scans("gpu", jaxpr)
+    {'xla_disable_hlo_passes': 'multi_output_fusion'}
+    """
+    if platform != "gpu" or count_scans(jaxpr) < 2:
+        return {}
+    return {"xla_disable_hlo_passes": "multi_output_fusion"}
 
 
 def convolves_in_one_thread() -> bool:

@@ -16,7 +16,6 @@ from ..calls.aval import Aval, MeshDevice
 from ..calls.call import dressed
 from ..calls.segment import SCALAR, Step, came_of, user_site
 from ..calls.state import local
-from ..calls.value import Value
 from ..graph.jaxprs import keeps_apart
 from ..hooks import (
     ProgramRun,
@@ -33,7 +32,8 @@ from ..run.tiers import Later
 from ..stats import stats
 from . import compiler, images, random_blocks, row_sums, unrolled
 from .compiler import wide_types
-from .compiler_options import keep_barriers, leave_width
+from .compiler_options import keep_barriers, leave_width, part_scans
+from .donations import plan_donations, spared
 from .in_flight import in_flight
 from .kept import compile_or_load, load
 from .outline import SHORT, ToLower, let_go
@@ -126,159 +126,6 @@ def pack(fmt: str, scalars: Sequence[float | int]) -> np.ndarray:
     return np.frombuffer(struct.pack("=" + fmt, *scalars), np.uint32)
 
 
-def match_donations(dying: Sequence[tuple[int, Aval]], outs: Sequence[Aval]) -> tuple[int, ...]:
-    """Which dying inputs can become results: each takes one of equal shape, dtype and memory."""
-    free: dict[Any, int] = {}
-    for a in outs:
-        free[kind(a)] = free.get(kind(a), 0) + 1
-    chosen = []
-    for j, a in dying:
-        if free.get(kind(a), 0):
-            free[kind(a)] -= 1
-            chosen.append(j)
-    return tuple(chosen)
-
-
-def successors(steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int]) -> dict[int, int]:
-    """For each input the live result that replaces it: a new weight for a weight.
-
-    It is a result of the last call that takes the input; among several of one kind the first takes the
-    first's place. Written over the input, it comes after everything that reads it, so nothing need be copied.
-    """
-    last: dict[int, Step] = {}
-    for step in steps:
-        for i in step.args:
-            if i < 0:
-                last[-1 - i] = step
-    wanted = set(live)
-    found = {}
-    for step in dict.fromkeys(last.values()):
-        results: dict[Any, list[int]] = {}
-        for k, a in enumerate(step.avals, step.first):
-            if k in wanted:
-                results.setdefault(kind(a), []).append(k)
-        for i in dict.fromkeys(step.args):
-            if i < 0 and last[-1 - i] is step:
-                same = results.get(kind(avals[-1 - i].in_layout(None)))
-                if same:
-                    found[-1 - i] = same.pop(0)
-    return found
-
-
-# What waits before updates of weights may be so many times what would be copied without a barrier, where it waits for
-# results of the program. Networks' steps and their time with a barrier: an encoder's (2.9 times) 0.97, ResNet-18's
-# (6.3) 1.02, a U-Net's (255) 1.04.
-OF_RESULTS = 4
-
-
-def overwriting(
-    steps: Sequence[Step],
-    avals: Sequence[Aval],
-    live: Sequence[int],
-    donate: Sequence[int],
-    after: dict[int, int],
-) -> frozenset[Step]:
-    """The steps that write a result over an input which others read as well: updates of weights.
-
-    Unless the compiler sees that all readers come first, it saves a copy of the input for them. An update
-    takes all gradients, and these depend on all readers: a barrier before it is enough. But gradients
-    that meet there may all be computed at the end, with all that they are computed from in memory until
-    then: where that is more than the copies, there is no barrier. Results of the program wait for its end anyway:
-    where all gradients are, it may be some times as much. Nor is there one before a step that takes
-    more of what others made than it writes over: a backward pass would hold every mask instead of computing it
-    where it reads it, to save the copy of a channel's mean.
-    """
-    readers: dict[int, int] = {}
-    made: dict[int, int] = {}
-    kept = set(live)
-    for step in steps:
-        made.update({k: a.nbytes for k, a in enumerate(step.avals, step.first) if k not in kept})
-        for i in set(step.args):
-            readers[i] = readers.get(i, 0) + 1
-    read = [j for j in donate if j in after and readers[-1 - j] > 1]
-    copies = sum(avals[j].nbytes for j in read)
-    over = {after[j]: avals[j].nbytes for j in read}
-    written = {
-        s: sum(over.get(k, 0) for k in range(s.first, s.first + len(s.avals))) for s in steps
-    }
-    met = {s: sum(made.get(i, 0) for i in set(s.args)) for s, n in written.items() if n}
-    most = copies * (1 if any(met.values()) else OF_RESULTS)
-    return frozenset(s for s, n in met.items() if n <= written[s] and sum(made.values()) <= most)
-
-
-def kind(a: Aval) -> tuple[Any, ...]:
-    """Equal for arrays of which one can take the other's place."""
-    return a.shape, a.dtype, a.memory, a.layout
-
-
-def last_read(steps: Sequence[Step], after: Mapping[int, int]) -> set[int]:
-    """The inputs that nothing reads besides what the result that replaces them is computed from: no copy is needed."""
-    number = {k: n for n, s in enumerate(steps) for k in range(s.first, s.first + len(s.avals))}
-    before: list[int] = []  # of each step, itself included, as bits
-    readers: dict[int, int] = {}
-    for n, step in enumerate(steps):
-        bits = 1 << n
-        for i in step.args:
-            if 0 <= i < SCALAR:
-                bits |= before[number[i]]
-            elif i < 0:
-                readers[-1 - i] = readers.get(-1 - i, 0) | 1 << n
-        before.append(bits)
-    return {j for j, k in after.items() if not readers[j] & ~before[number[k]]}
-
-
-def plan_donations(
-    steps: Sequence[Step],
-    avals: Sequence[Aval],
-    live: Sequence[int],
-    dying: Sequence[int],
-    platform: str = "cpu",
-) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[Step], dict[int, tuple[int, ...]]]:
-    """Which inputs are donated, the order of results that gives each the place meant for it, the steps
-    that must come after all readers of what they overwrite, and the results with an order of axes of their own:
-    those that replace an input which has one.
-
-    JAX lets the first result of an input's shape and dtype have its place. With gradients before new
-    weights every weight would be overwritten while it is still read, that is, copied first. On a GPU only those are
-    donated that need no copy: XLA had copies of what was in a donated input in one kernel with those that write the
-    result there, and who comes first is open (https://github.com/jax-ml/jax/issues/39625).
-    """
-    outs = {k: a for s in steps for k, a in enumerate(s.avals, s.first)}
-    after = successors(steps, avals, live)
-    layouts: dict[int, tuple[int, ...]] = {}
-    for j, k in after.items():
-        layout = avals[j].layout
-        if layout is not None:
-            layouts[k] = layout
-            outs[k] = outs[k].in_layout(layout)
-    if platform == "gpu":
-        safe = last_read(steps, after)
-        dying = [j for j in dying if j in safe]
-    # Those with a successor first: there may be fewer places than dying inputs.
-    given = match_donations(
-        [(j, avals[j]) for j in sorted(dying, key=lambda j: j not in after)],
-        [outs[k] for k in live],
-    )
-    donate = tuple(sorted(given))
-    place = {j: after[j] for j in donate if j in after}
-    rest = [k for k in live if k not in set(place.values())]
-    for j in donate:
-        if j not in place:
-            place[j] = next(k for k in rest if kind(outs[k]) == kind(avals[j]))
-            rest.remove(place[j])
-    order = tuple([place[j] for j in donate] + rest)
-    return donate, order, overwriting(steps, avals, live, donate, after), layouts
-
-
-def in_layouts(
-    layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]
-) -> None:
-    """What took the place of an input has its axes in that one's order."""
-    for k, v in zip(live, outs, strict=True):
-        if k in layouts:
-            v.aval = v.aval.in_layout(layouts[k])
-
-
 def fetched(steps: Iterable[Step], avals: Sequence[Aval]) -> list[int]:
     """The inputs that wait in the host's memory and are copied to the device: all but those that
     every call takes from there itself."""
@@ -349,7 +196,7 @@ class Program:
         by_number = {s.first + k: a for s in kept for k, a in enumerate(s.avals)}
         self.outs = [by_number[k] for k in live]
         self.donate, order, late, self.layouts = plan_donations(
-            kept, avals, live, dying, compiler.platform_of(device)
+            kept, avals, live, dying, compiler.platform_of(device), spared(steps)
         )
         # Where in the compiled function's results each of ours is.
         self.places = None if order == live else [order.index(k) for k in live]
@@ -581,6 +428,8 @@ def compile_in_tiers(
     if compiler.platform_of(device) == "cpu":
         host_memory.keep()
         leave_width(options, jaxpr)
+    else:
+        compiler.merge(options, part_scans(compiler.platform_of(device), jaxpr))
     if barriers or keeps_apart(jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     size = price.size_of(jaxpr)

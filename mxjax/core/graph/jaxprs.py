@@ -266,6 +266,10 @@ def are_used(fn: Callable[..., Any], avals: Sequence[Any], first: int) -> bool:
     return not live.isdisjoint(jaxpr.invars[:first])
 
 
+#: JAX's primitives of scans; on GPUs they are windows that reach to the beginning.
+_SCANS = frozenset(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"))
+
+
 def keeps_apart(jaxpr: Any) -> bool:
     """Whether a gradient in it is to stay apart from its forward pass (`jax.checkpoint`)."""
     for e in jaxpr.eqns:
@@ -274,6 +278,15 @@ def keeps_apart(jaxpr: Any) -> bool:
         if any(map(keeps_apart, bodies(e.params))):
             return True
     return False
+
+
+def count_scans(jaxpr: Any) -> int:
+    """How many running sums, products and the like are in it."""
+    found = 0
+    for e in jaxpr.eqns:
+        found += e.primitive.name in _SCANS
+        found += sum(map(count_scans, bodies(e.params)))
+    return found
 
 
 def computes_complex(jaxpr: Any) -> bool:

@@ -31,7 +31,8 @@ from ..calls.value import (
     quick_put,
 )
 from ..compile.compiler import wide_types
-from ..compile.program import Program, in_layouts
+from ..compile.donations import in_layouts
+from ..compile.program import Program
 from ..compile.store import store
 from ..hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from ..interpret.by_call import ByCall

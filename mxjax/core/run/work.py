@@ -9,7 +9,8 @@ from typing import Any
 from ..calls.aval import MeshDevice, physical
 from ..calls.segment import Segment, Step
 from ..calls.value import Value
-from ..compile.program import Program, in_layouts
+from ..compile.donations import in_layouts
+from ..compile.program import Program
 from .programs import choose, fell_back, run_for
 
 _count = sys.getrefcount

@@ -10,7 +10,7 @@ import pytest
 
 import mxjax as mx
 from mxjax.core import flush_thread
-from mxjax.core.compile.program import overwriting
+from mxjax.core.compile.donations import overwriting
 from mxjax.core.run.scheduler import forget
 
 pytestmark = pytest.mark.programs
@@ -282,7 +282,7 @@ def test_inputs_that_need_no_copy_to_be_written_over():
     """On a GPU others are not donated: XLA puts copies into one kernel, in any order."""
     from types import SimpleNamespace
 
-    from mxjax.core.compile.program import last_read
+    from mxjax.core.compile.donations import last_read
 
     def steps(*args):
         return [SimpleNamespace(args=a, avals=(None,), first=k) for k, a in enumerate(args)]
