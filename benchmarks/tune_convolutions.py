@@ -22,7 +22,7 @@ from benchmarks.run import pin, processor, say
 ROUNDS = 6
 LEAST = 0.012  # seconds that a form's turn lasts at least
 #: What a processor must have for the rows to serve it, where this one has it.
-FEATURES = ("avx2", "avx512f")
+FEATURES = ("avx2", "avx512f", "amx_tile")
 
 
 class Case(NamedTuple):
