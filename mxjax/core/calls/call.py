@@ -56,8 +56,9 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "direct", "display", "effect", "fn", "inferred", "lengths", "loops", "most", "name",
-        "numbers", "operator", "python", "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
+        "calls", "differentiable", "direct", "display", "effect", "fn", "inferred", "lasting", "lengths", "loops",
+        "most", "name", "numbers", "operator", "python", "ragged", "restates", "settled", "takes_numbers",
+        "tries", "wholes",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +99,7 @@ class Row:
         self.python = python
         self.inferred = inferred
         self.direct = direct
+        self.lasting = False  # it stands in the table, and means the same in every process
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
@@ -155,6 +157,7 @@ class Row:
         """
         self.fn = fn
         self.direct = None
+        self.lasting = False
         for call in self.calls.values():
             call.fn = _assembled(self, call.attrs, call.constants, call.varying)
             call.loosened = None
@@ -213,6 +216,7 @@ def enter(made: RowType) -> RowType:
     if made.name in ROWS:
         raise errors.MXNetValueError(f"the operator {made.name!r} is in the table already")
     ROWS[made.name] = made
+    made.lasting = True
     return made
 
 

@@ -46,7 +46,9 @@ from .outline import ToLower
 
 #: In the folder given, as Ascend has it: emptying it removes nothing else.
 SUBFOLDER = "programs"
+#: Of programs, and of traces of calls (`../interpret/kept_traces.py`).
 SUFFIX = ".program"
+TRACES = ".traces"
 #: What a file begins with: this, its key, how many bytes follow, how many they become, and the digest of those.
 _MAGIC = b"mxjax program 1\n"
 _HEADER = struct.Struct("<16s32sQQ32s")
@@ -233,7 +235,7 @@ class _Backend:
         if not known and not more:
             self.key = _key(module, executable_devices, compile_options, self._real, self._names)
         key = self.key
-        data = None if known or key is None else _read(self._path, key)
+        data = None if known or key is None else read(self._path, key)
         if key is not None and data is not None:
             try:
                 found = self._real.deserialize_executable(data, executable_devices, compile_options)
@@ -256,7 +258,7 @@ class _Backend:
                 )
             except Exception:  # a platform without, or a program that holds what is in this process
                 return made
-            _write(self._path, key, data)
+            write(self._path, key, data)
         return made
 
 
@@ -286,7 +288,7 @@ def _key(module: Any, devices: Any, options: Any, backend: Any, names: bytes) ->
         text = find("cache_key")(module, np.array(found), options, backend)
     except Exception:  # another JAX
         return None
-    parts = (text.encode(), names, _processor(), repr(_cores()).encode())
+    parts = (text.encode(), names, processor(), repr(cores()).encode())
     return hashlib.blake2b(b"\0".join(map(_digest, parts)), digest_size=32).digest()
 
 
@@ -317,36 +319,37 @@ def _names(jaxpr: Any) -> bytes:
 
 
 @functools.cache
-def _processor() -> bytes:
+def processor() -> bytes:
     """What decides which instructions XLA takes: the same on machines that run each other's programs."""
     features = " ".join(sorted(cpu_features()))
     # Where the system does not list them the machine stands for them.
     return "\0".join((host.system(), host.machine(), features or host.node())).encode()
 
 
-def _cores() -> tuple[Any, ...]:
+def cores() -> tuple[Any, ...]:
     """Into how many parts XLA divides work, which it settles as it compiles."""
     try:
-        cores = len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     except AttributeError:
-        cores = os.cpu_count() or 1
-    return cores, settings.env("PJRT_NPROC"), settings.env("NPROC")
+        count = os.cpu_count() or 1
+    return count, settings.env("PJRT_NPROC"), settings.env("NPROC")
 
 
 # ---- files
 
 
-def _file(path: str, key: bytes) -> str:
-    return os.path.join(path, key.hex() + SUFFIX)
+def _file(path: str, key: bytes, suffix: str = SUFFIX) -> str:
+    return os.path.join(path, key.hex() + suffix)
 
 
-def _read(path: str, key: bytes) -> bytes | None:
-    """The program of this key, if a whole one is there that is ours."""
+def read(path: str, key: bytes, suffix: str = SUFFIX) -> bytes | None:
+    """What was kept under this key, if it is there whole and ours."""
+    name = _file(path, key, suffix)
     try:
         if not _is_private(os.stat(path), path):
             return None
         handle = os.open(
-            _file(path, key),
+            name,
             os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0),
         )
     except OSError:
@@ -356,9 +359,9 @@ def _read(path: str, key: bytes) -> bytes | None:
         found = os.fstat(handle)
         data = _unpacked(file, found, key) if _is_ours(found) else None
         if data is not None and time.time() - found.st_mtime > _HOUR:
-            os.utime(_file(path, key))
+            os.utime(name)
     if data is None:
-        _remove(_file(path, key))
+        _remove(name)
     return data
 
 
@@ -380,8 +383,8 @@ def _unpacked(file: Any, found: os.stat_result, key: bytes) -> bytes | None:
     return data if len(data) == size else None
 
 
-def _write(path: str, key: bytes, data: bytes) -> None:
-    """Keep a program, if that can be done."""
+def write(path: str, key: bytes, data: bytes, suffix: str = SUFFIX) -> None:
+    """Keep a program, if that can be done; of traces, what is there is replaced."""
     limit = settings.get("cache.size")
     packed = zlib.compress(data, 1)
     size = _HEADER.size + len(packed)
@@ -391,8 +394,9 @@ def _write(path: str, key: bytes, data: bytes) -> None:
     try:
         if not _made_private(path):
             return
-        target = _file(path, key)
-        if not os.path.exists(target):  # another process may have been quicker
+        target = _file(path, key, suffix)
+        # Another process may have been quicker.
+        if suffix != SUFFIX or not os.path.exists(target):
             write_whole(target, _put, head, packed)
             if limit is not None:
                 _bound(path, limit, size)
@@ -463,7 +467,7 @@ def _bound(path: str, limit: int, added: int) -> None:
     for entry in _entries(path):
         with contextlib.suppress(FileNotFoundError):  # another process removes, too
             found = entry.stat(follow_symlinks=False)
-            if entry.name.endswith(SUFFIX):
+            if entry.name.endswith((SUFFIX, TRACES)):
                 entries.append((found.st_mtime, found.st_size, entry.path))
             elif now - found.st_mtime > _HOUR:
                 _remove(entry.path)
@@ -483,7 +487,7 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
     with os.scandir(path) as found:
         for entry in found:
             if (
-                SUFFIX in entry.name
+                (SUFFIX in entry.name or TRACES in entry.name)
                 and entry.name[:64].isalnum()
                 and entry.is_file(follow_symlinks=False)
             ):

@@ -140,15 +140,15 @@ def let_go(jaxpr: Any) -> None:
 def digest(jaxpr: Any) -> bytes | None:
     """32 bytes that stand for a closed jaxpr and all that its lowering depends on; None where that is not known."""
     try:
-        words = _Words()
+        words = Words()
         words.closed(jaxpr)
-        words.value(_context())
+        words.value(context())
     except Exception:  # what it does not know, or another JAX
         return None
-    return hashlib.blake2b("\0".join(words.said).encode() + _source(), digest_size=32).digest()
+    return hashlib.blake2b("\0".join(words.said).encode() + source(), digest_size=32).digest()
 
 
-class _Words:
+class Words:
     """What is said of a jaxpr, word by word."""
 
     def __init__(self) -> None:
@@ -201,14 +201,14 @@ class _Words:
                 if (primitive.name, key) not in _BESIDE:
                     say(key)
                     self.value(value)
-            context = e.ctx
+            around = e.ctx
             if (
-                context.compute_type is not None
-                or context.xla_metadata
-                or not context.cur_abstract_mesh.empty
+                around.compute_type is not None
+                or around.xla_metadata
+                or not around.cur_abstract_mesh.empty
             ):
                 raise _UnknownError
-            say(str(context.threefry_partitionable))
+            say(str(around.threefry_partitionable))
             made(e.outvars)
         say("out")
         taken(jaxpr.outvars)
@@ -301,7 +301,7 @@ def _primitives() -> frozenset[Any]:
     return _primitives_of(len(sys.modules) // 64)  # modules that come later may bring some
 
 
-def _context() -> list[Any]:
+def context() -> list[Any]:
     """What else JAX and mxjax look at as they lower: JAX's flags, in this thread too, and the platform."""
 
     def simple(value: Any) -> bool:
@@ -312,7 +312,7 @@ def _context() -> list[Any]:
 
 
 @functools.cache
-def _source() -> bytes:
+def source() -> bytes:
     """What changes when the rules do by which mxjax lowers."""
     words = []
     for folder in ("core", "ops"):

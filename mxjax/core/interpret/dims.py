@@ -14,7 +14,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -217,6 +217,24 @@ def are_same(a: Sequence[Any], b: Sequence[Any]) -> bool:
     )
 
 
+class Granted(NamedTuple):
+    """Pairs of dimensions that a trace takes for unequal, and for equal; and pairs of which the first is at least the
+    second, or is not."""
+
+    apart: tuple[tuple[Any, Any], ...]
+    alike: tuple[tuple[Any, Any], ...]
+    orders: tuple[tuple[Any, Any, bool], ...]
+
+
+def granted(noted: Noted, equal: Iterable[tuple[Any, Any]]) -> Granted:
+    """What was noted, and that these pairs are equal; without what bounds alone say."""
+    return Granted(
+        tuple([(a, b) for a, b in noted.unequal.values() if not _never(a, b)]),
+        tuple([(a, b) for a, b in equal if is_symbolic(a - b) or a - b != 0]),
+        tuple(noted.orders.values()),
+    )
+
+
 Getter = Callable[[Sequence[int]], Any]
 
 
@@ -302,17 +320,11 @@ class Layout:
             placed[key] = placed.get(key, 0) + factor * known
         return _summed([(factor, *key) for key, factor in placed.items()])
 
-    def true(
-        self, noted: Noted, equal: Iterable[tuple[Any, Any]]
-    ) -> Callable[[Sequence[int]], bool] | None:
-        """Whether what was noted is so, and these pairs are equal; None: it is for all that the symbols stand for."""
-        apart = {
-            (self.place(a), self.place(b)) for a, b in noted.unequal.values() if not _never(a, b)
-        }
-        alike = {
-            (self.place(a), self.place(b)) for a, b in equal if is_symbolic(a - b) or a - b != 0
-        }
-        orders = {(self.place(a), self.place(b), found) for a, b, found in noted.orders.values()}
+    def true(self, granted: Granted) -> Callable[[Sequence[int]], bool] | None:
+        """Whether what was taken for granted is so; None: it is for all that the symbols stand for."""
+        apart = {(self.place(a), self.place(b)) for a, b in granted.apart}
+        alike = {(self.place(a), self.place(b)) for a, b in granted.alike}
+        orders = {(self.place(a), self.place(b), found) for a, b, found in granted.orders}
         if not apart and not alike and not orders:
             return None
         return lambda made: (

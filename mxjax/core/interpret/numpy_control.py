@@ -24,7 +24,7 @@ class _All:
 
 ALL = _All()
 
-_BODIES: dict[str, tuple[str, ...]] = {
+BODIES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(INLINED, ("jaxpr", "call_jaxpr")),
     **dict.fromkeys(AGAIN, ("jaxpr",)),
     "custom_jvp_call": ("call_jaxpr", "fun_jaxpr"),
@@ -44,7 +44,7 @@ def body_of(eqn: Any, tracing: Callable[[], Any] = contextlib.nullcontext) -> An
         structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
         with tracing(), wide_types():
             return jax.make_jaxpr(functools.partial(terms, **eqn.params))(*structs)
-    for name in _BODIES.get(eqn.primitive.name, ()):
+    for name in BODIES.get(eqn.primitive.name, ()):
         if name in eqn.params:
             return eqn.params[name]
     return None

@@ -16,6 +16,7 @@ import numpy as np
 from ... import settings
 from ..compile import cpu_code
 from ..compile.compiler import wide_types
+from ..compile.kept import compile_or_load
 from ..graph.jaxprs import is_staged
 from ..run import forks
 
@@ -29,7 +30,15 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     def flat(*xs: Any) -> Any:
         return fn(*xs)
 
-    program = jax.jit(flat)
+    programs: dict[Any, Any] = {}
+
+    def program(*padded: Any) -> Any:
+        key = (padded[0].size, *[a.dtype for a in padded])
+        found = programs.get(key)
+        if found is None:
+            traced = jax.jit(flat).trace(*padded)
+            found = programs[key] = compile_or_load(traced.lower(), {}, traced.jaxpr)[0]
+        return found(*padded)
 
     def run(*xs: Any) -> Any:
         arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]

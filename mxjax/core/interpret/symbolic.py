@@ -11,6 +11,7 @@ that symbols are unequal, and which is larger for the sizes it was made of.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +26,11 @@ from ..graph.jaxprs import bodies
 from ..hooks import operator_wrappers
 from ..run.interrupts import shielded
 from ..run.price import Size, size_of
-from . import dims
+from . import dims, kept_traces
 from .direct import Direct, directly
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
+from .trace_bytes import Kept, packed, unpacked
 
 if TYPE_CHECKING:
     from ..calls.call import Call
@@ -56,11 +58,14 @@ class Trace:
         "_bound",
         "_closed",
         "_code",
+        "_granted",
         "_layout",
         "_noted",
+        "_outs",
         "_symbols",
         "_true",
         "dtypes",
+        "keep",
         "lengths",
         "many",
         "size",
@@ -68,20 +73,40 @@ class Trace:
     )
 
     def __init__(self, closed: Any, many: bool, symbols: Sequence[Any], noted: dims.Noted):
+        self._closed = closed
+        self._noted: Any = noted
+        self._symbols: Any = symbols
+        self.many = many
+        outs = tuple([(tuple(a.shape), np.dtype(a.dtype)) for a in closed.out_avals])
+        granted = dims.granted(noted, _reshaped(closed.jaxpr) if symbols else ())
+        self._set(outs, size_of(closed.jaxpr), granted, len(symbols))
+
+    def _set(self, outs: Sequence[Shape], size: Size, granted: dims.Granted, symbols: int) -> None:
         self._bound: Bound | None = (
             None  # the last one: a loop asks for the same sizes again and again
         )
-        self._closed = closed
         self._code: Code | None = None
-        self._noted: Any = noted
-        self._symbols: Any = symbols
+        self._outs = outs
+        self._granted: dims.Granted | None = granted
+        self.size = size
         self.why = ""  # NumPy does not compute it
-        self.many = many
-        self.size = size_of(closed.jaxpr)
-        self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
-        self._layout = layout = dims.Layout(len(symbols))
-        self.lengths = layout.getter(tuple([tuple(a.shape) for a in closed.out_avals]))
-        self._true = layout.true(noted, _reshaped(closed.jaxpr) if symbols else ())
+        self.keep: Callable[[bytes], None] | None = None  # for the next process
+        self.dtypes = [dtype for _, dtype in outs]
+        self._layout = layout = dims.Layout(symbols)
+        self.lengths = layout.getter(tuple([shape for shape, _ in outs]))
+        self._true = layout.true(granted)
+
+    @classmethod
+    def read(cls, data: bytes, bounds: Sequence[tuple[int, int]]) -> Trace:
+        """A trace that was kept, whose symbols have these bounds."""
+        kept = unpacked(data, bounds)
+        made = cls.__new__(cls)
+        made._closed, made._noted, made._symbols = kept.closed, None, bounds
+        made.many = kept.many
+        made._set(kept.outs, Size(*kept.size), kept.granted, len(bounds))
+        if isinstance(kept.closed, str):
+            made.why = kept.closed
+        return made
 
     def holds(self, sizes: Sequence[int]) -> bool:
         """Whether it is right for these sizes."""
@@ -106,18 +131,33 @@ class Trace:
                     self.why = str(error) or "NumPy computes it otherwise"
                 except _OF_ANOTHER_JAX as error:
                     self.why = f"{type(error).__name__}: {error}"
-                self._closed = self._noted = self._symbols = None
+                self.finish()
+            self._closed = self._noted = self._symbols = self._granted = None
             if self._code is None:
                 raise NotHere(self.why)
         return self._code
 
     def _written(self) -> Code:
-        symbols, noted = self._symbols, self._noted
-        taken = len(noted)
-        made = Code(self._closed, len(symbols), tracing=lambda: dims.noting(symbols, again=noted))
-        if len(noted) > taken:
+        noted = self._noted
+        taken = 0 if noted is None else len(noted)
+        made = Code(self._closed, len(self._symbols), tracing=self._tracing)
+        if noted is not None and len(noted) > taken:
             raise NotHere("its parts take more for granted than its shapes do")
         return made
+
+    def _tracing(self) -> Any:
+        return dims.noting(self._symbols, again=self._noted)
+
+    def finish(self) -> None:
+        """Keep it for the next process, where that is wanted and it can be told in bytes."""
+        keep, self.keep = self.keep, None
+        if keep is None:
+            return
+        kept = Kept(
+            self.many, tuple(self._outs), tuple(self.size), self._granted, self.why or self._closed
+        )
+        with contextlib.suppress(Exception):  # what is not known there
+            keep(packed(kept, self._symbols, self._tracing))
 
 
 def _reshaped(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
@@ -284,19 +324,59 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
-            if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
-                if _is_hopeless(call, kind):
-                    continue
-                found = _apart(
-                    _traced, call, avals, platform, labels or range(len(given)), bounds, known
-                )
+            # What it asks may not be known, or the shapes are wrong: then the last form raises, too.
+            if bounds and _is_hopeless(call, kind):
+                continue
+            found = _made(call, avals, platform, key, labels, bounds, known)
+            if bounds:
                 _served(call, kind)[found is not None] += 1
-            else:
-                found = _traced(call, avals, platform, labels or range(len(given)), bounds, known)
             traces[this] = found
         if found is not None and found.holds(known):
             return found.at(known)  # type: ignore[no-any-return]
     raise NotHere("no form of trace holds")
+
+
+def _made(
+    call: Call,
+    avals: Sequence[Aval | str],
+    platform: str,
+    key: Any,
+    labels: Sequence[int],
+    bounds: Sequence[tuple[int, int]],
+    sizes: tuple[int, ...],
+) -> Trace | None:
+    """The trace of another process, if it holds for these sizes, or a new one; None where JAX refuses these symbols."""
+    file = kept_traces.file()
+    name = exact = None
+    if file is not None:
+        # What one process made of other sizes need not hold here: then there is another one, of these.
+        name = kept_traces.name_of(call, (key, labels, bounds))
+        exact = kept_traces.name_of(call, (key, labels, bounds, sizes))
+    if file is not None and name is not None and exact is not None:
+        data = file.get(exact)
+        if data == b"":
+            return None
+        with contextlib.suppress(Exception):  # whatever is in it
+            if data is not None:
+                return Trace.read(data, bounds)
+            data = file.get(name)
+            if data is not None:
+                kept = Trace.read(data, bounds)
+                if kept.holds(sizes):
+                    return kept
+                name = exact
+    of = labels or range(len(sizes))
+    if not bounds:
+        found: Trace | None = _traced(call, avals, platform, of, bounds, sizes)
+    else:
+        found = _apart(_traced, call, avals, platform, of, bounds, sizes)
+    if file is not None and name is not None and exact is not None:
+        if found is None:
+            file.put(exact, b"")
+        else:
+            found.keep = functools.partial(file.put, name if found.holds(sizes) else exact)
+            file.waiting.append(found)
+    return found
 
 
 @shielded

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
-from ..._jax_private import find
+from ... import errors
+from ..._jax_private import CALLBACKS_LOGGER, find
 
 _lock = threading.Lock()
 _raised: list[BaseException] = []
@@ -68,3 +72,27 @@ def original(error: BaseException) -> BaseException | None:
                 _raised.remove(raised)
                 return raised
     return None
+
+
+@functools.cache
+def refusing(message: str) -> Callable[[Any], Any]:
+    """What a program asks before it goes on; equal for equal messages, so that programs are equal, too."""
+
+    def refuse(holds: Any) -> Any:
+        if not holds:
+            error = errors.MXNetError(message)
+            error.refused = True  # type: ignore[attr-defined]
+            raise error
+        return np.asarray(holds)
+
+    logger = logging.getLogger(CALLBACKS_LOGGER)
+    if _told not in logger.filters:
+        logger.addFilter(_told)
+    asked = guarded(refuse)
+    asked.refuses = message  # type: ignore[attr-defined]  # for who writes a trace down (interpret/trace_bytes.py)
+    return asked
+
+
+def _told(record: logging.LogRecord) -> bool:
+    """JAX writes what a function of the host's raises to standard error; a refusal reaches whoever reads."""
+    return record.exc_info is None or not getattr(record.exc_info[1], "refused", False)

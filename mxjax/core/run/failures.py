@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import errors
-from ..._jax_private import CALLBACKS_LOGGER
 from ..calls.aval import Aval, aval
 from ..calls.call import SCALARS, Call
 from ..calls.segment import Segment, Step
@@ -21,7 +18,7 @@ from ..calls.value import Failure, Value, pending, pending_errors
 from ..compile import compiler
 from ..compile.compiler import wide_types
 from ..placement import holders
-from .callback import guarded, original
+from .callback import original, refusing
 from .interrupts import is_asynchronous
 
 
@@ -137,29 +134,7 @@ def holding(holds: Any, x: Any, message: str) -> Any:
     at = jax.lax.cond(
         holds,
         lambda holds: holds,
-        lambda holds: jax.pure_callback(_refusing(message), jax.ShapeDtypeStruct((), bool), holds),
+        lambda holds: jax.pure_callback(refusing(message), jax.ShapeDtypeStruct((), bool), holds),
         jax.lax.stop_gradient(holds),
     )
     return jax.tree.map(lambda part: jnp.where(at, part, jnp.full((), np.nan, part.dtype)), x)
-
-
-@functools.cache
-def _refusing(message: str) -> Callable[[Any], Any]:
-    """What a program asks before it goes on; equal for equal messages, so that programs are equal, too."""
-
-    def refuse(holds: Any) -> Any:
-        if not holds:
-            error = errors.MXNetError(message)
-            error.refused = True  # type: ignore[attr-defined]
-            raise error
-        return np.asarray(holds)
-
-    logger = logging.getLogger(CALLBACKS_LOGGER)
-    if _told not in logger.filters:
-        logger.addFilter(_told)
-    return guarded(refuse)
-
-
-def _told(record: logging.LogRecord) -> bool:
-    """JAX writes what a function of the host's raises to standard error; a refusal reaches whoever reads."""
-    return record.exc_info is None or not getattr(record.exc_info[1], "refused", False)

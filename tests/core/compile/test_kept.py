@@ -274,7 +274,7 @@ def test_the_machine_and_the_version_count(folder, monkeypatch, what):
     if what == "cores":  # XLA divides work among them
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(77)))
     elif what == "processor":
-        kept._processor.cache_clear()
+        kept.processor.cache_clear()
         monkeypatch.setattr(kept, "cpu_features", lambda: frozenset({"avx9"}))
     else:
         from jax._src import cache_key
@@ -283,7 +283,7 @@ def test_the_machine_and_the_version_count(folder, monkeypatch, what):
     try:
         assert not build()[1] and build()[1] and len(entries(folder)) == 2
     finally:
-        kept._processor.cache_clear()
+        kept.processor.cache_clear()
 
 
 def test_a_processor_about_which_xla_writes_lines_has_none(folder, monkeypatch):

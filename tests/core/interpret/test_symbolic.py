@@ -79,14 +79,14 @@ def test_undecided_comparisons_are_noted():
     with dims.noting([a], (4,)) as noted:
         assert a != b and a != 3 and a != 1 and bool(a - 2)
     unequal = dims.Layout(2)
-    holds = unequal.true(noted, ())
+    holds = unequal.true(dims.granted(noted, ()))
     assert holds is not None
     for sizes in ((3, 7), (5, 5), (2, 9)):
         assert not holds(unequal.values(sizes)), sizes
     assert holds(unequal.values((4, 9)))
     known = dims.Noted()
     known.unequal.update({0: (a, 1), 1: (a, b + 5000)})
-    assert dims.Layout(2).true(known, [(a * b, b * a)]) is None  # the bounds say so
+    assert dims.Layout(2).true(dims.granted(known, [(a * b, b * a)])) is None  # the bounds say so
     count = len(noted.unequal)
     assert a != 4 and len(noted.unequal) == count  # outside nothing is noted
 
@@ -99,7 +99,7 @@ def test_sizes_at_hand_decide_orders():
         found and m is a and n == 2 for m, n, found in noted.orders.values()
     )
     layout = dims.Layout(2)
-    holds = layout.true(noted, ())
+    holds = layout.true(dims.granted(noted, ()))
     assert holds is not None
     for m, n in ((6, 9), (5, 9), (6, 10)):
         assert holds(layout.values((m, n))) == (
