@@ -141,6 +141,13 @@ def sources() -> list[Path]:
 
 
 SOURCES = sources()
+#: What tells of folders with modules, and the names of all files that it may name.
+READMES = sorted(f / "README.md" for f in {p.parent for p in SOURCES} if (f / "README.md").exists())
+EVERYWHERE = {
+    p.name
+    for f in (*{p.parts[len(ROOT.parts)] for p in SOURCES}, "tests", "benchmarks", "tools")
+    for p in (ROOT / f).rglob("*.py")
+}
 
 
 def name_of(path: Path) -> str:
@@ -507,6 +514,17 @@ def test_every_folder_with_modules_is_a_package():
 def test_the_wings_are_seen_through_relative_links(wing):
     link = ROOT / "mxjax" / wing
     assert link.is_symlink() and str(link.readlink()) == f"../{wing}"
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_a_readme_names_the_files_of_its_folder(readme):
+    """All of them, and no other: what moved away or came is told where one looks for it."""
+    text = "".join(path.read_text() for path in readme.parent.glob("*.md"))
+    named = set(re.findall(r"\b(\w+\.py)\b", text))
+    own = {path.name for path in readme.parent.glob("*.py")} - {"__init__.py"}
+    # The files of `ops` are called as what their rows are about.
+    assert readme.parent == ROOT / "mxjax" / "ops" or not own - named
+    assert not named - EVERYWHERE - {"train.py", "GROUP.py"}  # a user's, and what stands for any
 
 
 def test_lists_of_files_and_modules_name_what_is_there():

@@ -1,7 +1,8 @@
 """Parameters in the names and layouts of PyTorch and of Flax, and back.
 
-What differs is told layer by layer: `_PIECES` gives, for a block's own parameters, their names there and how their axes
-are turned. The names of the blocks around are the same on both sides, unless ``names`` says otherwise.
+What differs is told layer by layer: a `Piece` gives the name that a block's own parameter has there, and
+how its axes are turned (`_torch_pieces`, `_flax_pieces`). The names of the blocks around are the same on both sides,
+unless ``names`` says otherwise.
 """
 
 from __future__ import annotations

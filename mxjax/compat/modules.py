@@ -1,7 +1,7 @@
 """Modules that MXNet's users import under another name: `from mxnet.ndarray import NDArray`, `import mxnet.numpy`.
 
 They are the very modules of this package: there is no second copy. And each module of the package answers for the names
-that MXNet's module of that name imports from elsewhere (`_module_names`).
+that MXNet's module of that name imports from elsewhere (`module_names.py`).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _is_part(package: ModuleType, name: str) -> bool:
 
 
 def give_names(module: ModuleType) -> None:
-    """Let a module answer for the names that `_module_names` has for it, and say which it leaves out on purpose."""
+    """Let a module answer for the names that `module_names.py` has for it, and say which it leaves out on purpose."""
     whole = module.__name__
     short = whole[len(_HERE) + 1 :]
     own: Callable[[str], Any] | None = vars(module).get("__getattr__")

@@ -253,7 +253,7 @@ __all__ = [
     "var_check",
     "verify_generator",
 ]
-# What MXNet's module holds beside its own; `_module_names` knows the names that are not above.
+# What MXNet's module holds beside its own; `compat/module_names.py` knows the names that are not above.
 __all__ += [
     *("get_cuda_compute_capability", "np_symbol", "ss"),
 ]
