@@ -14,7 +14,8 @@ from mxjax.hlo import Computation, module_of, parse_module
 @dataclass(frozen=True)
 class Cost:
     """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations,
-    and bytes that are read and written by them (``accessed_bytes``), in loops as often as XLA knows that they turn.
+    and bytes that are read and written by them (``accessed_bytes``), in loops as often as XLA knows that they turn:
+    of each operand what is asked for, wherever it lies (sums that a loop carries count at each turn, though a cache has them).
 
     Args:
       name: the name, which texts and files have; one is made if it is left out.
@@ -170,9 +171,10 @@ _TRANSCENDENTAL = frozenset(
 
 
 def repeated(compiled: Any) -> tuple[float, float]:
-    """The arithmetic and the bytes touched of loops beyond their first turn, which is all that XLA counts of them."""
+    """The arithmetic and the bytes touched of loops beyond their first turn, which is all that XLA counts of them; less
+    the bytes that XLA counts of a fusion's operands and that the fusion does not read."""
     module = module_of(compiled)
-    if b"known_trip_count" not in module:
+    if not module:
         return 0.0, 0.0
     known: dict[int, tuple[float, float, float, float]] = {}
 
@@ -182,12 +184,12 @@ def repeated(compiled: Any) -> tuple[float, float]:
             total = [0.0, 0.0, 0.0, 0.0]
             for i in computation.instructions:
                 flops = 0.0 if i.opcode in _TRANSCENDENTAL else float(i.flops)
-                own = [(flops, float(i.traffic)) * 2]
+                own = [(flops, float(i.traffic), flops, float(i.counted_traffic))]
                 if i.opcode in ("fusion", "call", "while"):
                     own = [work(c) for c in i.called]
                 if i.opcode == "fusion":  # of its memory what stands around it tells
                     own = [(f, 0.0, once, 0.0) for f, _, once, _ in own]
-                    own.append((0.0, float(i.traffic)) * 2)
+                    own.append((0.0, float(i.traffic), 0.0, float(i.counted_traffic)))
                 for k in range(4):
                     total[k] += (i.turns if k < 2 else 1) * sum(o[k] for o in own)
             known[id(computation)] = tuple(total)  # type: ignore[assignment]

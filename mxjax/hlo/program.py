@@ -77,6 +77,11 @@ _STILL = frozenset(
     concatenate gather iota reverse convert dynamic-slice dynamic-update-slice while conditional
     call custom-call scatter rng-bit-generator copy-start copy-done""".split()
 )
+# In these an element is made of many, or of who knows which.
+_MANY = frozenset(
+    """reduce reduce-window dot convolution gather scatter select-and-scatter sort custom-call while conditional call
+    map fft triangular-solve cholesky rng-bit-generator""".split()
+)
 _IDLE = frozenset("parameter constant bitcast tuple get-tuple-element while conditional".split())
 
 
@@ -112,6 +117,11 @@ class Instruction:
     def traffic(self) -> int:
         """Bytes that it reads and writes: each operand once, or the part of it that is cut out or overwritten."""
         return _traffic(self)
+
+    @property
+    def counted_traffic(self) -> int:
+        """The same as XLA counts it: a fusion that makes a part of what it could reads all of its operands."""
+        return _traffic(self, exact=False)
 
 
 @dataclass(slots=True)
@@ -258,7 +268,7 @@ def _text(shape: dict[str, Any]) -> str:
     return f"{name}[{','.join(map(str, shape.get('dimensions', ())))}]"
 
 
-def _traffic(instruction: Instruction) -> int:
+def _traffic(instruction: Instruction, exact: bool = True) -> int:
     opcode, operands = instruction.opcode, instruction.operands
     if opcode in _IDLE:
         return 0
@@ -273,13 +283,35 @@ def _traffic(instruction: Instruction) -> int:
         root = inside.root
         made = [_unnamed(o) for o in (root.operands if root.opcode == "tuple" else (root,))]
         put = [i for i in made if i.opcode == "dynamic-update-slice"]
-        written = sum(i.operands[1].nbytes if i in put else i.nbytes for i in made)
+        results = [i.operands[1] if i in put else i for i in made]
+        written = sum(i.nbytes for i in results)
+        asked = _asked(inside, results) if exact else {}
         for p in inside.instructions:
             if p.opcode == "parameter" and p.place < len(operands):
                 part = _part(p, put)
-                if part is not None:
-                    read[id(operands[p.place])] = part
+                least = p.nbytes if part is None else part
+                if p.elements and id(p) in asked:
+                    least = min(least, asked[id(p)] * p.nbytes // p.elements)
+                if least < p.nbytes:
+                    read[id(operands[p.place])] = least
     return written + sum(read.values())
+
+
+def _asked(inside: Computation, results: list[Instruction]) -> dict[int, int]:
+    """By parameter of a fusion, how many of its elements the results ask for at most: nothing where one of
+    theirs takes many, as in sums and products.
+
+    A band of a padded image that is cut out of an element-wise result asks for that band, not for all images.
+    """
+    if any(i.opcode in _MANY for i in inside.instructions):
+        return {}
+    asked: dict[int, int] = {}
+    for i in results:
+        asked[id(i)] = asked.get(id(i), 0) + i.elements
+    for i in reversed(inside.instructions):  # users come after what they use
+        for o in i.operands:
+            asked[id(o)] = asked.get(id(o), 0) + min(i.elements, asked.get(id(i), 0))
+    return asked
 
 
 def _unnamed(instruction: Instruction) -> Instruction:

@@ -54,6 +54,22 @@ def test_bytes_of_parts():
     assert 2 * 4 * 512 <= touched <= 6 * 4 * 512
 
 
+def test_bytes_of_what_is_asked_for():
+    """A row of an element-wise result asks for a row of each matrix; a sum over it for all of one."""
+
+    def row(x, y, k):
+        return jax.lax.dynamic_slice(jnp.where(x > 0, x * 2, y), (k, 0), (1, 512))
+
+    x = jnp.ones((100, 512))
+    entry = _instructions(row, x, x, 3).entry
+    touched = sum(i.traffic for i in entry.instructions)
+    assert 3 * 4 * 512 <= touched <= 5 * 4 * 512
+    counted = sum(i.counted_traffic for i in entry.instructions)
+    assert counted >= 2 * 4 * 100 * 512
+    entry = _instructions(lambda x: (x * 2).sum(0)[:3], x).entry
+    assert sum(i.traffic for i in entry.instructions) >= x.nbytes
+
+
 def test_turns_of_loops():
     program = _instructions(
         lambda x: jax.lax.fori_loop(0, 7, lambda k, y: y @ x, x), jnp.ones((8, 8))

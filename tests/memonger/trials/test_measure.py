@@ -162,6 +162,17 @@ def test_without_loops_there_is_nothing() -> None:
     assert repeated(_compiled(lambda x: jnp.tanh(x @ x).sum(), (16, 16))) == (0, 0)
 
 
+def test_bytes_that_a_fusion_does_not_read() -> None:
+    """XLA counts all of an operand of which a part of an element-wise result is made."""
+
+    def row(x: Any, y: Any) -> Any:
+        return lax.dynamic_slice(jnp.where(x > 0, x * 2, y), (x.shape[0] // 2, 0), (1, 256))
+
+    found, size = _compiled(row, (64, 256), (64, 256)), 4 * 256
+    touched = counts(found)["bytes accessed"] + repeated(found)[1]
+    assert 3 * size <= touched <= 6 * size < counts(found)["bytes accessed"]
+
+
 def test_of_a_loop_without_end_in_sight_one_turn_counts() -> None:
     found = _compiled(lambda x: lax.while_loop(lambda y: y.sum() < 9, lambda y: y @ y, x), (8, 8))
     assert repeated(found) == (0, 0)
