@@ -15,7 +15,8 @@ from mxjax.hlo import Computation, module_of, parse_module
 class Cost:
     """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations,
     and bytes that are read and written by them (``accessed_bytes``), in loops as often as XLA knows that they turn:
-    of each operand what is asked for, wherever it lies (sums that a loop carries count at each turn, though a cache has them).
+    of each operand what is asked for, wherever it lies (sums that a loop carries count at each turn,
+    though a cache has them).
 
     Args:
       name: the name, which texts and files have; one is made if it is left out.
