@@ -206,10 +206,12 @@ class Block(Named, MirroredBlock):
                     stacklevel=3,
                 )
 
+    def _own_params(self) -> Iterator[tuple[str, Parameter]]:
+        yield from self._reg_params.items()
+        yield from self._unregistered()
+
     def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
-        for name, p in self._reg_params.items():
-            yield prefix + name, p
-        for name, p in self._unregistered():
+        for name, p in self._own_params():
             yield prefix + name, p
         for name, child in self._children.items():
             yield from child._walk(f"{prefix}{name}.")

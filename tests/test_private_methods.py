@@ -110,3 +110,22 @@ def test_a_block_that_names_its_parameters_otherwise(tmp_path):
     net[0].weight.set_data(np.zeros((2, 2)))
     net.load_parameters(path)
     np.testing.assert_array_equal(net[0].weight.data().asnumpy(), np.ones((2, 2)))
+
+
+def test_a_child_that_names_its_parameters_otherwise(tmp_path):
+    class Projections(gluon.nn.Dense):
+        def _collect_params_with_prefix(self, prefix=""):
+            found = super()._collect_params_with_prefix(prefix)
+            return {f"{prefix}._proj.{name.split('.')[-1]}": p for name, p in found.items()}
+
+    net = gluon.nn.Sequential()
+    net.add(gluon.nn.Dense(3, in_units=2), Projections(2, in_units=3))
+    net.initialize("ones")
+    path, older = str(tmp_path / "net.params"), str(tmp_path / "older.params")
+    net.save_parameters(path)
+    assert sorted(mx.npx.load(path)) == ["0.bias", "0.weight", "1._proj.bias", "1._proj.weight"]
+    mx.npx.savez(older, **{name: p.data() for name, p in net._walk("")})
+    for file in path, older:  # a file with the places, too
+        net[1].weight.set_data(np.zeros((2, 3)))
+        net.load_parameters(file)
+        np.testing.assert_array_equal(net[1].weight.data().asnumpy(), np.ones((2, 3)))

@@ -137,8 +137,13 @@ class Named:
     def _collect_params_with_prefix(
         self, prefix: str = "", select: str | None = None
     ) -> dict[str, Parameter]:
-        """All parameters by their places, with a prefix before these; those whose places a pattern matches."""
-        found = dict(self._walk(f"{prefix}." if prefix else ""))  # type: ignore[attr-defined]
+        """All parameters by the names that files have: their places, with a prefix before these, as far as no block
+        overrides this method for what is below it; those whose names a pattern matches.
+        """
+        before = f"{prefix}." if prefix else ""
+        found = {before + name: p for name, p in self._own_params()}  # type: ignore[attr-defined]
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(before + name))
         return (
             found
             if select is None

@@ -21,7 +21,8 @@ def matched(block: Any, loaded: Mapping[str, Any]) -> dict[str, Parameter]:
     places = block._collect_params_with_prefix()
     found = {name: places[name] for name in loaded if name in places}
     if len(found) < len(loaded):
-        long = dict(block._long_walk())
+        # and by places, where a block names its parameters otherwise in files
+        long = dict(block._long_walk()) | dict(block._walk(""))
         prefix = block.prefix if isinstance(block.prefix, str) else ""
         for name in loaded:
             if name not in found:

@@ -338,6 +338,20 @@ class _RNNLayer(HybridBlock):
             parts.append(np.array(given).reshape((-1,)))
         return np.concatenate(parts)
 
+    def _in_files(self, piece: str) -> str:
+        """The name of a piece in MXNet 1's files: ``_unfused.0.i2h_weight`` of ``l0_i2h_weight``."""
+        way, at, what = piece[0], *piece[1:].split("_", 1)
+        return f"_unfused.{at}.{way}_cell.{what}" if self._dir == 2 else f"_unfused.{at}.{what}"
+
+    def _collect_params_with_prefix(
+        self, prefix: str = "", select: str | None = None
+    ) -> dict[str, Parameter]:
+        found = super()._collect_params_with_prefix(prefix, select)
+        if not self._in_pieces:
+            return found
+        before = f"{prefix}." if prefix else ""
+        return {before + self._in_files(n.removeprefix(before)): p for n, p in found.items()}
+
     def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
         """Weights that a file of 1.x holds piece by piece become the vector, in place, or the other way round."""
         if self._in_pieces and prefix + "rnn_param" in loaded and self._input_size:
@@ -358,7 +372,7 @@ class _RNNLayer(HybridBlock):
                 self._settle_size(pieces["l0_i2h_weight"].shape[1])
             packed = self._packed(pieces)
             if self._in_pieces:
-                loaded.update({prefix + name: a for name, a in pieces.items()})
+                loaded.update({prefix + self._in_files(name): a for name, a in pieces.items()})
             else:
                 loaded[prefix + "rnn_param"] = packed
 
