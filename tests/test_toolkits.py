@@ -44,6 +44,54 @@ def test_corners_of_position_sensitive_regions():
     )
 
 
+@pytest.mark.parametrize(
+    ("second", "attributes", "within"),
+    [
+        (None, {"h_w": (3, 3), "offset": (2, 2)}, True),
+        (None, {"h_w": (3, 3), "offset": (3, 0)}, False),
+        (None, {"h_w": (3, 3), "offset": (-1, 0)}, False),
+        (None, {"h_w": (6, 6), "center_crop": True}, False),
+        (None, {}, False),
+        ((1, 2, 4, 4), {"offset": (1, 1)}, True),
+        ((1, 2, 4, 4), {"offset": (1, 2)}, False),
+        ((1, 2, 6, 2), {}, False),
+    ],
+)
+def test_a_crop_lies_within_the_image(second, attributes, within):
+    arrays = [nd.array(np.arange(50).reshape(1, 2, 5, 5))]
+    arrays += [] if second is None else [nd.zeros(second)]
+    if not within:  # it was cut smaller, in silence
+        with pytest.raises(mx.MXNetError, match="within the image"):
+            nd.Crop(*arrays, num_args=len(arrays), **attributes).asnumpy()
+        return
+    (height, width), (y, x) = attributes.get("h_w") or second[2:], attributes["offset"]
+    np.testing.assert_array_equal(
+        nd.Crop(*arrays, num_args=len(arrays), **attributes).asnumpy(),
+        arrays[0].asnumpy()[:, :, y : y + height, x : x + width],
+    )
+
+
+def test_a_metric_that_names_global_sums_and_keeps_none():
+    class Each(mx.metric.EvalMetric):
+        def reset(self):
+            self.num_inst, self.sum_metric = [0, 0], [0.0, 0.0]
+            self.global_num_inst, self.global_sum_metric = 0, 0.0
+
+        def update(self, labels, preds):
+            for i, pred in enumerate(preds):
+                self.sum_metric[i] += float(pred.sum().asscalar())
+                self.num_inst[i] += 1
+
+        def get(self):
+            pairs = zip(self.sum_metric, self.num_inst, strict=True)
+            return ["a", "b"], [s / max(1, n) for s, n in pairs]
+
+    metric = Each("each")
+    metric.update(None, [nd.ones((3,)), nd.ones((4,))])
+    assert metric.get_global() == metric.get() == (["a", "b"], [3.0, 4.0])
+    assert metric.get_global_name_value() == [("a", 3.0), ("b", 4.0)]
+
+
 def test_attributes_of_an_operator_may_be_anything():
     made = mx.sym.FullyConnected(
         mx.sym.var("x"),

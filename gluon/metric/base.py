@@ -227,7 +227,8 @@ class EvalMetric(Shown):
         >>> loss.get(), loss.get_global()
         (('loss', 8.0), ('loss', 4.0))
         """
-        whole = self._whole()
+        # a user's class that only names the second pair of sums does not keep it
+        whole = self._whole() if self._has_global_stats or not self._own else None
         if whole is None:
             return self.get()
         local, earlier = (self.sum_metric, self.num_inst), self._earlier

@@ -207,7 +207,8 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
                 picture.draft("L", picture.size)  # a JPEG's own gray, as OpenCV takes it
             # Both give a copy where there is nothing to do, so they are asked only where there is.
             turned = flag >= 0 and (picture.format != "JPEG" or "exif" in picture.info)
-            pixels = _pixels(ops.exif_transpose(picture) if turned else picture, flag)
+            png = picture.format == "PNG"
+            pixels = _pixels(ops.exif_transpose(picture) if turned else picture, flag, png)
     except (FormatError, MemoryError):
         raise
     except pillow.UnidentifiedImageError:
@@ -222,7 +223,13 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
     return pixels if to_rgb else _swapped(pixels)
 
 
-def _pixels(picture: Any, flag: int) -> np.ndarray:
+def _gray_of_libpng(pixels: np.ndarray) -> np.ndarray:
+    """Gray as libpng makes it, by which OpenCV reads a PNG: weights of 15 bits, and what is left over is cut off."""
+    wide = pixels.astype(np.uint32)
+    return ((wide @ np.array([9797, 19234, 3737], np.uint32)) >> 15).astype(np.uint8)
+
+
+def _pixels(picture: Any, flag: int, png: bool) -> np.ndarray:
     deep = picture.mode.startswith("I")
     if flag < 0:
         if deep:
@@ -236,6 +243,8 @@ def _pixels(picture: Any, flag: int) -> np.ndarray:
     if deep:
         gray = (np.asarray(picture) >> 8).astype(np.uint8)
         return np.repeat(gray[..., None], 3, axis=2) if flag else gray
+    if flag == 0 and png and picture.mode == "RGB":
+        return _gray_of_libpng(np.asarray(picture))
     mode = "RGB" if flag else "L"
     return np.asarray(picture if picture.mode == mode else picture.convert(mode))
 

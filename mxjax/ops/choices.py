@@ -48,6 +48,12 @@ CHOICES: tuple[tuple[str, str, str], ...] = (
 BOUNDS: tuple[tuple[str, float, float, str], ...] = (
     ("num_hidden", 1, math.inf, "fully_connected fully_connected@nd"),
     ("num_filter", 1, math.inf, "convolution deconvolution@nd"),
+    (
+        "num_group",
+        1,
+        math.inf,
+        "convolution deconvolution@nd deformable_convolution modulated_deformable_convolution",
+    ),
     ("input_dim", 1, math.inf, "embedding"),
     ("output_dim", 1, math.inf, "embedding"),
     ("scale", 1, 1000, "up_sampling"),

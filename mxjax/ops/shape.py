@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from ..core.interpret.dims import is_symbolic, symbolic_in
+from ..errors import MXNetError
 from .numbers import fitted
 from .samples import case, f
 from .table import op
@@ -1065,8 +1066,15 @@ def crop(
     center_crop: bool = False,
     num_args: int = 1,
 ) -> Any:
-    """A window of images (N, C, H, W), of size ``h_w`` or that of the second array."""
+    """A window of images (N, C, H, W), of size ``h_w`` or that of the second array, which lies within them."""
     x = data[0]
+    if x.ndim != 4 or len(data) > 1 and data[1].ndim != 4:
+        raise MXNetError(f"Crop takes images (N, C, H, W), got {[a.shape for a in data]}")
     h, w = data[1].shape[2:] if len(data) > 1 else h_w
     y0, x0 = ((x.shape[2] - h) // 2, (x.shape[3] - w) // 2) if center_crop else offset
+    edges = zip((y0, x0), (h, w), x.shape[2:], strict=True)
+    if not all(0 <= at and size >= 1 and at + size <= n for at, size, n in edges):
+        raise MXNetError(
+            f"Crop takes a window within the image: of {x.shape[2]} x {x.shape[3]}, one of {h} x {w} at {y0, x0}"
+        )
     return x[:, :, y0 : y0 + h, x0 : x0 + w]

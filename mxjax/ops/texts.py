@@ -150,9 +150,9 @@ def checked(op: Op, key: str, value: Any) -> None:
       MXNetError: another word than those that it takes, a fraction for a whole number, no truth value, a number out of bounds.
       TypeError: no dtype.
     """
-    if value is None:
-        return
     default = op.attr_defaults.get(key)
+    if value is None and (default is None or key not in op.choices):
+        return
     if key in op.choices and value not in op.choices[key]:
         words = ", ".join(map(repr, op.choices[key]))
         _refuse(

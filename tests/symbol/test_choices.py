@@ -13,6 +13,8 @@ sym = mx.sym
 #: Recorded: real MXNet (both) raises MXNetError for each of these as it composes them.
 REFUSED = {
     "act_type": lambda: sym.Activation(X, act_type="rleu"),
+    "no word": lambda: sym.Activation(X, act_type=None),
+    "no kind of pooling": lambda: sym.Pooling(X, kernel=(2, 2), pool_type=None),
     "leaky": lambda: sym.LeakyReLU(X, act_type="nope"),
     "pool_type": lambda: sym.Pooling(X, kernel=(2, 2), pool_type="nope"),
     "pooling_convention": lambda: sym.Pooling(X, kernel=(2, 2), pooling_convention="nope"),
@@ -90,3 +92,10 @@ def test_what_mxnet_takes_is_taken():
 def test_every_word_is_one_that_the_row_has_an_attribute_for():
     for row in TABLE.values():
         assert {*row.choices, *row.bounds} <= {*row.attr_params}, row.name
+
+
+@pytest.mark.parametrize("groups", [0, -1])
+def test_a_convolution_has_groups(groups):
+    # MXNet composes it, and ends the process where it infers shapes
+    with pytest.raises(mx.MXNetError, match="num_group"):
+        sym.Convolution(X, kernel=(2, 2), num_filter=2, num_group=groups)
