@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..calls.call import Call
 
 #: Another number where the bytes of a trace have another form.
-_FORM = 1
+_FORM = 2
 _WAITING = 1_000
 #: Bytes that a file holds at most; what was kept first goes.
 _MOST = 8 << 20

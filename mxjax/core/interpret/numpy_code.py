@@ -149,14 +149,19 @@ class _Body:
         """The lines that are needed, as steps; where arrays are large, element-wise ones in blocks."""
         lines = self._needed(outs)
         run = self._steps(lines, args, outs)
-        grouped = _grouped(lines, outs)
-        if len(grouped) == len(lines):
+        self.nodes.clear()
+        if sum(bool(line.shape) for line in lines) < 2:
             return run
-        large = self._steps(grouped, args, outs)
+        large: Function | None = None
 
         def either(values: Sequence[int], *operands: Any) -> list[Any]:
+            nonlocal large
             for a in operands:
                 if a.size >= LARGE:
+                    if large is None:  # most calls never meet such arrays
+                        grouped = _grouped(lines, outs)
+                        many = len(grouped) < len(lines)
+                        large = self._steps(grouped, args, outs) if many else run
                     return large(values, *operands)
             return run(values, *operands)
 

@@ -106,6 +106,9 @@ class Trace:
         made._set(kept.outs, Size(*kept.size), kept.granted, len(bounds))
         if isinstance(kept.closed, str):
             made.why = kept.closed
+        else:
+            with contextlib.suppress(NotHere):  # anything else is raised: JAX traces again
+                made._code = made._written()
         return made
 
     def holds(self, sizes: Sequence[int]) -> bool:

@@ -156,6 +156,14 @@ def _word(module: str, kind: str, name: str) -> Any:
     return found[name]
 
 
+def _number(data: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
+    return _array(data, dtype, shape)[()]
+
+
+def _plain(number: float) -> Any:
+    return number
+
+
 def _refusal(message: str) -> Any:
     ask = refusing(message)
     return lambda holds: [ask(holds)]
@@ -184,24 +192,13 @@ def _factor(var: str | None, operation: str | None, *operands: Any) -> Any:
 
 _POLY: Any = find("shape_poly")
 _MAKES: dict[str, Any] = {
-    f.__name__: f
-    for f in (
+    made.__name__: made
+    for made in (
         *(Kept, Var, Literal, Eqn, Jaxpr, Closed),
-        *(
-            _dtype,
-            _key_dtype,
-            _generator,
-            _array,
-            _refusal,
-            _word,
-            _record,
-            _expression,
-            _term,
-            _factor,
-        ),
+        *(_dtype, _key_dtype, _generator, _array, _number, _plain, _refusal, _word, _record),
+        *(_expression, _term, _factor),
     )
 }
-_DTYPES: dict[Any, Any] = {}
 
 
 class _Pickler(pickle.Pickler):
@@ -226,12 +223,12 @@ class _Pickler(pickle.Pickler):
             return _of_equation(obj, self.tracing)
         if isinstance(obj, np.dtype):
             return _dtype, ("float0" if obj == jax.dtypes.float0 else obj.name,)
-        if (
-            isinstance(obj, np.ndarray | np.generic)
-            or kind.__module__.startswith("jax.")
-            and isinstance(obj, int | float)
-        ):
-            return _written(obj, None)
+        if isinstance(obj, np.ndarray):
+            return _array, _parts(obj)
+        if isinstance(obj, np.generic):
+            return _number, _parts(obj)
+        if kind.__module__.startswith("jax.") and isinstance(obj, int | float):
+            return _plain, (int(obj) if isinstance(obj, int) else float(obj),)
         message = getattr(getattr(obj, "callback_func", None), "refuses", None)
         if isinstance(message, str):
             return _refusal, (message,)
@@ -242,11 +239,11 @@ class _Pickler(pickle.Pickler):
         raise pickle.PicklingError(repr(kind))
 
 
-def _written(value: Any, dtype: Any) -> Any:
-    data = np.asarray(value, dtype)
+def _parts(value: Any) -> Any:
+    data = np.asarray(value)
     if data.nbytes > _LARGE or data.dtype.hasobject:
         raise pickle.PicklingError("a large constant")
-    return _array, (data.tobytes(), data.dtype, data.shape)
+    return data.tobytes(), data.dtype, data.shape
 
 
 def _of_var(v: Any) -> Any:

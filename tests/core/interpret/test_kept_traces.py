@@ -167,6 +167,38 @@ def test_other_settings_and_no_folder_have_no_such_traces(tmp_path):
     assert len(list((tmp_path / "programs").glob("*.traces"))) == 2
 
 
+def test_numbers_are_what_they_were_and_what_cannot_be_used_is_traced_again(
+    folder, traced, monkeypatch
+):
+    for number in (np.int32(3), np.float32(0.5), np.bool_(True), 7, 2.5, True):
+        got = trace_bytes.unpacked(trace_bytes.packed((number,), (), dict), ())[0]
+        assert type(got) is type(number) and got == number
+    # Of the derivative of a sort axes are numbers of JAX's own.
+    sort = TABLE["sort"].bind()
+    square, numbers = aval(5, 5), np.random.RandomState(0).rand(5, 5).astype("float32")
+    todo = [(sort.vjp((True,), (True,), False), (square, square), [numbers, numbers])]
+    next_process(todo)
+    facts, want = found(*todo[0])
+    assert not isinstance(facts[-1], str)
+    next_process(todo)
+    traced.clear()
+    again, got = found(*todo[0])
+    assert again == facts and all(map(same, got, want)) and not traced
+    # A file may hold what rules refuse.
+    read = trace_bytes.unpacked
+
+    def without_parameters(*given):
+        made = read(*given)
+        for e in getattr(made.closed, "jaxpr", made.closed).eqns:
+            e.params.clear()
+        return made
+
+    monkeypatch.setattr(symbolic, "unpacked", without_parameters)
+    next_process(todo)
+    again, got = found(*todo[0])
+    assert again == facts and all(map(same, got, want)) and traced
+
+
 def test_what_is_read_calls_nothing_else(folder):
     for evil in (os.getcwd, subprocess.Popen, print):
         with pytest.raises(pickle.UnpicklingError):
