@@ -151,10 +151,16 @@ class Source:
 
     def batch(self, numbers: np.ndarray, order: np.ndarray) -> HostBatch:
         """A batch of some samples, filled where they are too few."""
+        numbers, pad = self.padded(numbers, order)
+        return self.finished(*self.make(numbers), numbers, pad)
+
+    def padded(self, numbers: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, int]:
+        """The samples of a batch with those that fill it, and how many are missing without them."""
         pad = self.batch_size - len(numbers)
-        if pad:
-            numbers = np.concatenate([numbers, self.filler(order, pad)])
-        data, label = self.make(numbers)
+        return (np.concatenate([numbers, self.filler(order, pad)]) if pad else numbers), pad
+
+    def finished(self, data: Any, label: Any, numbers: np.ndarray, pad: int) -> HostBatch:
+        """A batch of what was made of samples, with zeros where they are too few."""
         if len(data) < self.batch_size:
             data, label, numbers = (
                 _filled(each, self.batch_size) for each in (data, label, numbers)

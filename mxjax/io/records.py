@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -97,7 +98,7 @@ class _Records(Source):
         self.mean = self._channels("mean")
         self.factor = np.float32(given["scale"]) / self._channels("std")
         self.epoch = 0
-        self.buffers = Buffers(self.ahead + 2)
+        self.buffers = Buffers(self.ahead + 3)
         self.pool: Any = None
         self.threads = max(1, int(given["preprocess_threads"]))
         if given["mean_img"]:
@@ -193,23 +194,37 @@ class _Records(Source):
 
     def batches(self, order: np.ndarray, begin: int) -> Iterator[HostBatch]:
         left, without = order[begin:], 0
+        ahead: Any = None  # the next batch, whose samples the threads take up while the last of this one are made
         while len(left):
             if len(self.corrupt) > without:
                 order, left = (each[~np.isin(each, list(self.corrupt))] for each in (order, left))
-                without = len(self.corrupt)
+                without, ahead = len(self.corrupt), None
                 continue
-            made = self.batch(left[: self.batch_size], order)
+            made, numbers, pad = ahead or self._begun(left, order)
+            rest = left[self.batch_size :]
+            ahead = self._begun(rest, order) if len(rest) and self.threads > 1 else None
+            batch = self.finished(*made(), numbers, pad)
             if (
                 len(self.corrupt) == without
             ):  # otherwise it has what is no picture, and is made anew
-                yield made
-                left = left[self.batch_size :]
+                yield batch
+                left = rest
+
+    def _begun(self, left: np.ndarray, order: np.ndarray) -> tuple[Any, np.ndarray, int]:
+        """What waits for the next batch's data and labels, the numbers of its samples, and how many are missing."""
+        numbers, pad = self.padded(left[: self.batch_size], order)
+        return self._begin(numbers), numbers, pad
 
     def make(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._begin(numbers)()  # type: ignore[no-any-return]
+
+    def _begin(self, numbers: np.ndarray) -> Any:
+        """Have the threads make samples; what waits for their data and labels."""
         data = self.buffers.take((len(numbers), *self.data_shape), self.dtype)
         labels = np.empty((len(numbers), *self.label_shape), np.float32)
-        # Several samples are one task: handing tasks over takes time, too.
-        size = max(1, min(_TASK, len(numbers) // self.threads))
+        # Several samples are one task: handing tasks over takes time, too. All threads end at about the same time.
+        rounds = -(-len(numbers) // (self.threads * _TASK))
+        size = max(1, -(-len(numbers) // (self.threads * rounds or 1)))
         tasks = [
             (
                 data[at : at + size],
@@ -222,10 +237,15 @@ class _Records(Source):
         if self.threads > 1:
             if self.pool is None:
                 self.pool = ThreadPoolExecutor(self.threads)
-            list(self.pool.map(self._samples, tasks))
+            running: Any = self.pool.map(self._samples, tasks)
         else:
-            list(map(self._samples, tasks))
-        return data, labels
+            running = map(self._samples, tasks)
+
+        def made() -> tuple[np.ndarray, np.ndarray]:
+            deque(running, 0)
+            return data, labels
+
+        return made
 
     def _tell(self, error: FormatError) -> None:
         warnings.warn(f"{error}; left out", UserWarning, stacklevel=2)
