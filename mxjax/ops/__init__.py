@@ -31,6 +31,7 @@ from . import signal as signal
 from . import sorting as sorting
 from . import sparse as sparse
 from .lowering import cross_entropy as cross_entropy
+from .lowering import spelled_attention as spelled_attention
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
 
 deviations.enter()

@@ -10,8 +10,9 @@ import pytest
 
 import mxjax as mx
 from mxjax.core import compiler
-from mxjax.effects import convolution, rewrites
+from mxjax.effects import convolution
 from mxjax.gluon import nn
+from mxjax.ops.lowering import spelled_attention
 
 
 class Spelled(nn.HybridSequential):
@@ -170,7 +171,7 @@ def test_attention_of_16_bits_is_cudnns_on_a_gpu(monkeypatch, platform, dtype, w
     draw = np.random.RandomState(0)
     q, k, v = (draw.uniform(-1, 1, (4, 6, width)).astype(np.float32) for _ in range(3))
     with compiler.for_platform(platform):
-        got = rewrites._attended(*(jnp.asarray(a, dtype) for a in (q, k, v)), scale=0.25)
+        got = spelled_attention.attended(*(jnp.asarray(a, dtype) for a in (q, k, v)), scale=0.25)
     assert asked == ([how, None] if how else [None])
     scores = np.exp(np.einsum("nqd,nkd->nqk", q, k) * 0.25)
     want = np.einsum("nqk,nkd->nqd", scores / scores.sum(-1, keepdims=True), v)
@@ -188,7 +189,7 @@ def test_attention_lowers_to_cudnn_both_ways(monkeypatch):
 
     def loss(q, k, v):
         with compiler.for_platform("gpu"):
-            return rewrites._attended(q, k, v, scale=0.125).astype("float32").sum()
+            return spelled_attention.attended(q, k, v, scale=0.125).astype("float32").sum()
 
     struct = jax.ShapeDtypeStruct((24, 128, 64), jnp.bfloat16)
     with compiler.wide_types():  # as programs are traced

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _mode = settings.snapshot("engine.cold")
 _deterministic = settings.snapshot("determinism.enabled")
 _fusions = settings.snapshot("compiler.scope_fusions")
+_UNASKED: tuple[tuple[str, ...], ...] = ((), ("auto",))
 used = [False]  # whether anything ran so: arrays may be NumPy's
 _recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 _held: weakref.WeakKeyDictionary[Step, Trial] = weakref.WeakKeyDictionary()
@@ -230,7 +231,7 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
     """
     if forked[0]:
         return True
-    if _fusions() or any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
+    if _fusions() not in _UNASKED or any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
         return False
     if not is_cold_here(any(s.call.effect or s.call.python for s in graph.steps), device):  # type: ignore[union-attr]
         return False

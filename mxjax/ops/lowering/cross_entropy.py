@@ -8,7 +8,7 @@ differentiated again stay as they are: a rewriter of programs puts these functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,7 @@ from ...core.calls.segment import SCALAR, Step
 from ...core.hooks import operator_wrappers, program_rewriters
 from ..indexing import fit_index, pick
 from .softmax import below_largest
-
-Found = tuple[Callable[..., Any], tuple[int, ...]]
+from .spellings import Found, name_of
 
 
 def rewrite(steps: Sequence[Step]) -> dict[Step, Found]:
@@ -33,7 +32,7 @@ def rewrite(steps: Sequence[Step]) -> dict[Step, Found]:
     for step in steps:
         if len(step.avals) == 1:
             makers[step.first] = step
-        name = _name(step)
+        name = name_of(step)
         match = (
             _forward(makers, step)
             if name == "pick"
@@ -46,16 +45,12 @@ def rewrite(steps: Sequence[Step]) -> dict[Step, Found]:
     return found
 
 
-def _name(step: Step | None) -> str:
-    return step.call.name.partition("@")[0] if step is not None and step.call is not None else ""
-
-
 def _plain(step: Step | None, name: str, operands: int) -> dict[str, Any] | None:
     """The attributes of a call of the row of this name on arrays alone."""
     if (
         step is None
         or step.call is None
-        or _name(step) != name
+        or name_of(step) != name
         or len(step.avals) != 1
         or len(step.args) != operands
     ):

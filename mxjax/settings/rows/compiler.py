@@ -417,12 +417,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "compiler.scope_fusions",
-        Words(("ScopeLayerNormPass", "ScopeClipBoxesPass", "ScopeAttentionPass")),
-        (),
+        Words(("auto", "ScopeLayerNormPass", "ScopeClipBoxesPass", "ScopeAttentionPass")),
+        ("auto",),
         doc="Operators that spell something out become the one operator that means it.",
         effect="A normalised last axis, a minimum of a maximum, a softmax of products between products: each is found "
         "in hybridized blocks and segments and computed as a whole (mx.engine.stats()['rewritten'] counts them). "
-        "Attention of 16 bits is cuDNN's on a GPU, forward and backward in hybridized blocks. Last bits may differ.",
+        "Attention of 16 bits is cuDNN's on a GPU, forward and backward in hybridized blocks. Last bits may differ. "
+        "auto: that alone, for sequences of 64 and more, unless determinism.enabled; an empty list: nothing.",
         applies="compile",
         legacy=(
             Legacy(
