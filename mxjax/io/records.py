@@ -203,7 +203,8 @@ class _Records(Source):
             made, numbers, pad = ahead or self._begun(left, order)
             rest = left[self.batch_size :]
             ahead = self._begun(rest, order) if len(rest) and self.threads > 1 else None
-            batch = self.finished(*made(), numbers, pad)
+            data, labels = made()
+            batch = self.finished(data, labels, numbers, pad)
             if (
                 len(self.corrupt) == without
             ):  # otherwise it has what is no picture, and is made anew

@@ -87,7 +87,7 @@ def _forward(makers: dict[int, Step], pick: Step) -> Found | None:
     whole = inner and _axes(_plain(inner, "log_softmax", 1), attrs, len(inner.avals[0].shape))
     if not inner or not whole:
         return None
-    return partial(picked, **whole), (inner.args[0], pick.args[1])
+    return Found(partial(picked, **whole), (inner.args[0], pick.args[1]))
 
 
 def _backward(makers: dict[int, Step], step: Step) -> Found | None:
@@ -101,9 +101,9 @@ def _backward(makers: dict[int, Step], step: Step) -> Found | None:
     if inner.call is not step.call.forward:  # type: ignore[union-attr]
         return None
     whole = _axes(softmax, attrs, len(inner.avals[0].shape))
-    return (
-        None if whole is None else (partial(_gradients, **whole), (step.args[0], *given.args[1:]))
-    )
+    if whole is None:
+        return None
+    return Found(partial(_gradients, **whole), (step.args[0], *given.args[1:]))
 
 
 def _normal(x: Any, axis: int) -> tuple[Any, Any]:
