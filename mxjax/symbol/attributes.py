@@ -60,8 +60,8 @@ def text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         inner = ", ".join(text(v) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if isinstance(value, np.dtype):
-        return value.name
+    if isinstance(value, (np.dtype, type)):  # `bool`, `float` and `np.float16`, too
+        return np.dtype(value).name
     return str(value)
 
 

@@ -187,3 +187,30 @@ def test_an_initializer_of_an_operator_is_not_asked_for_its_bias():
     net = mx.gluon.SymbolBlock(out, mx.sym.var("data"))
     net.initialize(mx.init.One())
     np.testing.assert_array_equal(net(mx.nd.ones((1, 3))).asnumpy(), [[4, 4]])
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda x: mx.np.where(mx.np.ones((2,), dtype=bool), x, x * 2), "bool"),
+        (lambda x: x + mx.np.zeros((2,), dtype=int), "int64"),
+        (lambda x: mx.np.cumsum(x, dtype=float), "float64"),
+        (lambda x: mx.npx.one_hot(x, 3, dtype=np.float16), "float16"),
+    ],
+    ids=["ones", "zeros", "cumsum", "one_hot"],
+)
+def test_dtypes_that_are_classes_are_written_by_name(make, name, tmp_path):
+    class Net(gluon.HybridBlock):
+        def forward(self, x):
+            return make(x)
+
+    net = Net()
+    net.hybridize()
+    x = mx.np.array([1.0, 0.0])
+    found = net(x)
+    net.export(str(tmp_path / "net"))
+    nodes = json.loads((tmp_path / "net-symbol.json").read_text())["nodes"]
+    assert [n["attrs"]["dtype"] for n in nodes if "dtype" in n.get("attrs", {})] == [name]
+    back = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])(x)
+    np.testing.assert_array_equal(back.asnumpy(), found.asnumpy())
+    assert back.dtype == found.dtype

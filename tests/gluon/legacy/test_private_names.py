@@ -448,3 +448,10 @@ def test_a_trainers_and_a_modules_state(mxnet1):
         and buckets._fixed_param_names == []
         and buckets._work_load_list is None
     )
+
+
+def test_names_of_a_module_that_live_in_its_package():
+    from mxjax.model import BASE_ESTIMATOR
+    from mxjax.symbol.symbol import load
+
+    assert load is mx.sym.load and isinstance(BASE_ESTIMATOR, type)
