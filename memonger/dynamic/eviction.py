@@ -25,7 +25,6 @@ _REMADE = 1.0001  # what each recomputation adds to a value's weight (MegEngine'
 # goes before a younger one with a cheap one, although a training step reads either once more: 1.094 of
 # the work at half of the peak where the root needs 1.078.
 _STALE = 0.5
-_UNREAD = 1e-3  # weight of a value that only a recomputation may read again
 _NOW = 1e-7  # seconds: the least time since a value was read
 LINK = 1e10  # bytes a second between the device and the host
 
@@ -185,7 +184,8 @@ class Room:
         for h, v, recipe in self._candidates(device):
             how, score = recipe, float("inf")
             if recipe is not None:
-                score = self._cost(h, recipe)
+                self._price(h, recipe)
+                score = h.weight()  # seconds
             if swapping and 2 * h.nbytes / LINK < score:
                 how, score = None, 2 * h.nbytes / LINK
             stale = float("inf") if h.spent else max(self.clock - h.last, _NOW)
@@ -203,12 +203,6 @@ class Room:
                 stacklevel=2,
             )
         return self.swapping
-
-    def _cost(self, h: Holding, recipe: Recipe) -> float:
-        """What giving up a value costs, in seconds."""
-        self._price(h, recipe)
-        cost = h.weight()
-        return cost if h.needed() else cost * _UNREAD
 
     def _price(self, h: Holding, recipe: Recipe) -> None:
         if h.cost is None:

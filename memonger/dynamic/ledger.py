@@ -40,7 +40,6 @@ class Holding:
         "node",
         "origin",
         "pins",
-        "readers",
         "recipe",
         "ref",
         "remakes",
@@ -61,25 +60,12 @@ class Holding:
         self.node: Any = None  # weakly, for residuals: the node that saved it, as result ``at``
         self.at = 0
         self.cost: float | None = None
-        # Nodes whose backward reads it, weakly; None where it is nobody's operand yet.
-        self.readers: list[Any] | None = None
         self.spent = (
             False  # nothing reads it any more but recomputations, until the segment at hand has run
         )
         self.evicted = False
         self.sources: list[Holding] | None = None  # what it is computed from
         self.users: set[Holding] = set()  # evicted values that are computed from it
-
-    def needed(self) -> bool:
-        """Whether somebody may read it again, as far as the segment at hand and the tape tell."""
-        if self.readers is None or self.spent:
-            return not self.spent
-        self.readers = [r for r in self.readers if (n := r()) is not None and n.inputs is not None]
-        return bool(self.readers)
-
-    def consumed(self, node: Any, reads: bool) -> None:
-        """It is an operand of this node (a weak reference), whose backward reads it or not."""
-        self.readers = (self.readers or []) + [node] * reads
 
     def weight(self) -> float:
         """Seconds to compute it again, with the evicted values around it.
@@ -103,7 +89,7 @@ class Holding:
             h = todo.pop()
             if h not in seen:
                 seen.add(h)
-                if h.needed():
+                if not h.spent:
                     total += h.cost or 0.0
                 todo += h.users
         return total

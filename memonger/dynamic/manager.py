@@ -116,15 +116,9 @@ class Manager(Room):
             return
         with self.lock:
             ref = weakref.ref(node)
-            kept = {id(r) for r in node.saved[1]}
             for k, v in enumerate(made[len(node.avals) :], len(node.avals)):
                 h = self.holding(v)
                 h.node, h.at = ref, k
-            seen = set()
-            for v in (*node.saved[1], *(node.inputs or ())):
-                if type(v) is Value and id(v) not in seen:
-                    seen.add(id(v))
-                    self.holding(v).consumed(ref, id(v) in kept)
 
     def retire(self, node: Node) -> None:
         """See ``MemoryManager.retire``."""
@@ -144,37 +138,6 @@ class Manager(Room):
             return
         with self.lock:
             self._bring_back_orphans(core.local.st)
-
-    # ---------------------------------------------------------------- what is alive
-
-    def register(self, outs: Iterable[Value]) -> None:
-        """Note who holds the inputs of the nodes that made these values."""
-        seen = set()
-        for v in outs:
-            node = v.tape
-            if type(node) is not Node or id(node) in seen or node.saved is not None:
-                continue
-            seen.add(id(node))
-            inputs = node.inputs
-            if inputs is None:
-                continue
-            reads = self._backward_reads(node, inputs)
-            ref = weakref.ref(node)
-            for u, r in zip(inputs, reads, strict=True):
-                if type(u) is Value:
-                    self.holding(u).consumed(ref, r)
-
-    def _backward_reads(self, node: Node, inputs: Sequence[Any]) -> Sequence[bool]:
-        """Which inputs of a node its backward depends on."""
-        if node.pull is not None or node.call is None:
-            return [True] * len(inputs)
-        wants = node.wants()
-        has = tuple([a.differentiable for a in node.avals])
-        has = has if any(has) else (True,) * len(has)
-        given = tuple([a for a, d in zip(node.avals, has, strict=True) if d])
-        backward = node.call.vjp(wants, has, node.many)
-        kinds = tuple([v.kind if type(v) is Dynamic else v.aval for v in inputs])
-        return self.operators.like(backward, (*kinds, *given), given[0].device).used[: len(kinds)]
 
     # ---------------------------------------------------------------- running
 
@@ -208,7 +171,6 @@ class Manager(Room):
         for k, v in zip(work.live, work.outs, strict=True):
             outs[k] = v
         self.call(op, operands, outs, (step, 0), work, mortal)
-        self.register(work.outs)
 
     def call(
         self,
@@ -314,7 +276,6 @@ class Manager(Room):
         for k, v, a in zip(work.live, work.outs, results, strict=True):
             work.fill(v, a)
             self.made(v, a, (work.step, k))
-        self.register(work.outs)
         return True
 
     def _cost_of(self, program: Any, device: Any) -> tuple[int, float]:
@@ -431,5 +392,3 @@ class Manager(Room):
         v.arr = array
         self.made(v, array, None)
         self.clock += h.nbytes / LINK
-
-    # ---------------------------------------------------------------- making room

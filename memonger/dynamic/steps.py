@@ -53,7 +53,6 @@ def run_steps(manager: Manager, work: Work, sources: list[Holding]) -> None:
                     h = manager.holding(v)
                     h.recipe = Recipe(step.call, operands, k, work.device)
                     lent.append(h)
-            manager.register(v for n in numbers if (v := held.get(n)) is not None)
             for i in step.args:
                 if i not in env or last[i] > at:
                     continue

@@ -133,8 +133,7 @@ class Options:
         )
 
     def _keeps(self, start: int, stop: int) -> list[frozenset[int] | None]:
-        """Sets of results worth keeping: from none up, each time the one that saves most for its bytes,
-        and from all down, each time the one that costs least for its bytes."""
+        """Sets of results worth keeping: from none up, each time the one that saves most for its bytes."""
         chain = self.chain
         own = [
             k
@@ -160,14 +159,6 @@ class Options:
             if not better:
                 break
             keep = max(better, key=lambda b: b[1] / max(b[0], 1))[2]
-        keep = treat(frozenset(own)).kept
-        while keep:
-            now = treat(keep)
-            fewer = [(nbytes(now) - nbytes(t), t.cost - now.cost, t.kept) for k in keep
-                     if (t := treat(keep - {k})) and t.kept != now.kept]  # fmt: skip
-            if not fewer:
-                break
-            keep = min(fewer, key=lambda b: b[1] / max(b[0], 1))[2]
         best: dict[frozenset[int] | None, None] = {None: None}
         cheapest = float("inf")
         for t in sorted(tried.values(), key=lambda t: (nbytes(t), t.cost)):

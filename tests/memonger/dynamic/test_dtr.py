@@ -141,17 +141,6 @@ def test_a_segment_that_fits_stays_one_program(whole):
     assert mx.dtr.stats()["evictions"] == 0
 
 
-def test_what_the_backward_does_not_read_goes_first(whole):
-    """Of x + y the backward reads neither: giving up the product y costs nothing."""
-    net, want, peak, seconds = whole
-    mx.dtr.eviction_threshold = int(0.93 * peak)
-    got = one_by_one(net.step)
-    stats = mx.dtr.stats()
-    assert equal(got, want)
-    assert stats["evictions"] > 0
-    assert stats["recomputed_seconds"] <= 0.02 * seconds
-
-
 @pytest.mark.parametrize("run", [one_by_one, lambda step: step()], ids=["one by one", "bulk"])
 def test_arrays_the_user_holds_keep_their_numbers(whole, run):
     net, want, peak, _ = whole
