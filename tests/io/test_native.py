@@ -10,6 +10,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import recordio
+from mxjax.core.compile import compiler_options
 from mxjax.errors import FormatError, MXNetError
 from mxjax.io import augment, native
 
@@ -326,3 +327,26 @@ def test_a_picture_is_moved_by_an_affine_map():
     half = augment._warped(pixels, np.array([[1.0, 0, 0.5], [0, 1, 0]]), 6, 4, 0)
     wide = np.pad(pixels.astype(float), ((0, 0), (1, 1), (0, 0)))
     assert np.abs(half - (wide[:, 1:] + wide[:, :-1]) / 2).max() <= 1
+
+
+@pytest.mark.parametrize(("side", "threads"), [(16, 2), (200, 4), (400, 6)])
+def test_small_pictures_have_fewer_threads(tmp_path, side, threads, monkeypatch):
+    """Python's part of each is one thread's at a time: more threads than that leaves room for wait for each other."""
+    monkeypatch.setattr(compiler_options, "cores", lambda: 16)
+    path = str(tmp_path / "pictures.rec")
+    with recordio.MXRecordIO(path, "w") as writer:
+        for n in range(9):
+            picture = np.full((side, side, 3), 20 * n, np.uint8)
+            writer.write(recordio.pack_img((0, n, n, 0), picture, img_fmt=".png"))
+    batches = mx.io.ImageRecordUInt8Iter(
+        path_imgrec=path, data_shape=(3, 16, 16), batch_size=4, preprocess_threads=6
+    )
+    given = [batch.label[0].asnumpy().tolist() for batch in batches]
+    assert given == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 0, 1, 2]]
+    assert batches.handle.threads == threads
+    monkeypatch.setattr(compiler_options, "cores", lambda: 2)
+    few = mx.io.ImageRecordUInt8Iter(
+        path_imgrec=path, data_shape=(3, 16, 16), batch_size=4, preprocess_threads=6
+    )
+    assert [batch.label[0].asnumpy().tolist() for batch in few] == given
+    assert few.handle.threads == 2
