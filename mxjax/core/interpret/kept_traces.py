@@ -17,7 +17,7 @@ import collections
 import functools
 import hashlib
 import os
-import pickle
+import struct
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..calls.call import Call
 
 #: Another number where the bytes of a trace have another form.
-_FORM = 2
+_FORM = 3
 _WAITING = 1_000
 #: Bytes that a file holds at most; what was kept first goes.
 _MOST = 8 << 20
@@ -67,8 +67,8 @@ class File:
     def _read(self) -> dict[bytes, bytes]:
         data = kept.read(self._path, self._key, kept.TRACES)
         try:
-            return {} if data is None else dict(pickle.loads(data))
-        except Exception:  # whatever its digest says
+            return {} if data is None else _parted(data)
+        except (struct.error, ValueError):  # whatever its digest says
             return {}
 
     def get(self, name: bytes) -> bytes | None:
@@ -91,8 +91,29 @@ class File:
             if total <= _MOST:
                 break
             total -= len(whole.pop(name))
-        kept.write(self._path, self._key, pickle.dumps(whole, 5), kept.TRACES)
+        kept.write(self._path, self._key, _joined(whole), kept.TRACES)
         self._new = {}
+
+
+_HEAD = struct.Struct("<16sI")  # a trace's name, and how many bytes follow
+
+
+def _joined(traces: dict[bytes, bytes]) -> bytes:
+    return b"".join(
+        part for name, data in traces.items() for part in (_HEAD.pack(name, len(data)), data)
+    )
+
+
+def _parted(data: bytes) -> dict[bytes, bytes]:
+    found, at = {}, 0
+    while at < len(data):
+        name, size = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        if at + size > len(data):
+            raise ValueError("a trace ends behind the file")
+        found[name] = data[at : at + size]
+        at += size
+    return found
 
 
 _files: dict[tuple[str, bytes], File] = {}

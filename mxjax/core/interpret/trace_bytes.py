@@ -1,17 +1,19 @@
 """A trace as bytes: what NumPy's rules look at in a jaxpr, in plain objects with the names that JAX's have.
 
 Dimensions are JAX's own, made anew. What is not known here raises: such a trace is not kept (`kept_traces.py`).
-Nothing is called when bytes are read but what `_MAKES` lists.
+
+The bytes are JSON, so that reading them runs nothing of theirs: a list of objects, each the name of what makes it, one
+of `_MAKES`, with its arguments. What came before in the list is an argument by its number: variables are the same ones.
 """
 
 from __future__ import annotations
 
+import base64
 import collections
 import enum
 import functools
-import importlib
-import io
-import pickle
+import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +29,10 @@ from .numpy_control import BODIES, TERMS, body_of
 _LARGE = 1 << 16
 #: Parameters that NumPy's rules do not look at: what another parameter says, too, and where results lie.
 _BESIDE = frozenset("computation layout out_sharding result_avals sharding".split())
+
+
+class Unknown(ValueError):
+    """What cannot be written, or was not written here."""
 
 
 class Kept(NamedTuple):
@@ -148,11 +154,9 @@ def _array(data: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _word(module: str, kind: str, name: str) -> Any:
-    if not module.startswith("jax."):
-        raise pickle.UnpicklingError(module)
-    found = getattr(importlib.import_module(module), kind)
+    found = getattr(sys.modules.get(module), kind, None) if module.startswith("jax.") else None
     if not (isinstance(found, type) and issubclass(found, enum.Enum)):
-        raise pickle.UnpicklingError(kind)
+        raise Unknown(f"{module}.{kind}")
     return found[name]
 
 
@@ -201,26 +205,52 @@ _MAKES: dict[str, Any] = {
 }
 
 
-class _Pickler(pickle.Pickler):
-    """Writes a trace; raises where it meets what is not known here."""
+class _Writer:
+    """Writes what is in a trace; raises `Unknown` where it meets what is not known here."""
 
-    scope: Any = None  # of its dimensions
-    tracing: Callable[[], Any]  # as of `body_of`
+    def __init__(self, scope: Any, tracing: Callable[[], Any]):
+        self.made: list[Any] = []
+        self._scope = scope  # of its dimensions
+        self._tracing = tracing  # as of `body_of`
+        self._numbers: dict[int, int] = {}  # of objects that were made, by identity
+        self._held: list[Any] = []  # so that identities stay theirs
 
-    def persistent_id(self, obj: Any) -> Any:
-        return "scope" if obj is self.scope and obj is not None else None
-
-    def reducer_override(self, obj: Any) -> Any:
+    def value(self, obj: Any) -> Any:
+        """An argument: itself where JSON has it, else a list whose first element says what it is."""
         kind = type(obj)
-        if callable(obj) and _MAKES.get(getattr(obj, "__name__", "")) is obj:
-            return NotImplemented
+        if obj is None or kind in (bool, int, float, str):
+            return obj
+        if kind in (list, tuple):
+            return [kind.__name__, *map(self.value, obj)]
+        if kind is dict:
+            return ["dict", *[[self.value(k), self.value(v)] for k, v in obj.items()]]
+        if kind in (set, frozenset):
+            return [kind.__name__, *map(self.value, sorted(obj, key=repr))]
+        if kind is bytes:
+            return ["bytes", base64.b64encode(obj).decode()]
+        if kind is complex:
+            return ["complex", obj.real, obj.imag]
+        if obj is self._scope:
+            return ["scope"]
+        number = self._numbers.get(id(obj))
+        if number is None:
+            made, args = self._parts(obj)
+            written = [made.__name__, *map(self.value, args)]
+            number = self._numbers[id(obj)] = len(self.made)
+            self._held.append(obj)
+            self.made.append(written)
+        return ["made", number]
+
+    def _parts(self, obj: Any) -> tuple[Any, tuple[Any, ...]]:
+        """What makes an object, and of what."""
+        kind = type(obj)
         writes = _WRITES.get(kind.__name__)
         if writes is not None and (
             kind.__module__.startswith("jax.") or kind.__module__ == __name__
         ):
-            return writes(obj)
+            return writes(obj)  # type: ignore[no-any-return]
         if kind.__name__ == "JaxprEqn":
-            return _of_equation(obj, self.tracing)
+            return _of_equation(obj, self._tracing)  # type: ignore[no-any-return]
         if isinstance(obj, np.dtype):
             return _dtype, ("float0" if obj == jax.dtypes.float0 else obj.name,)
         if isinstance(obj, np.ndarray):
@@ -236,13 +266,13 @@ class _Pickler(pickle.Pickler):
             return _word, (kind.__module__, kind.__qualname__, obj.name)
         if isinstance(obj, tuple) and hasattr(obj, "_fields"):
             return _record, (kind.__name__.lstrip("_"), obj._fields, *obj)
-        raise pickle.PicklingError(repr(kind))
+        raise Unknown(repr(kind))
 
 
 def _parts(value: Any) -> Any:
     data = np.asarray(value)
     if data.nbytes > _LARGE or data.dtype.hasobject:
-        raise pickle.PicklingError("a large constant")
+        raise Unknown("a large constant")
     return data.tobytes(), data.dtype, data.shape
 
 
@@ -257,7 +287,7 @@ def _of_literal(v: Any) -> Any:
 
 def _of_jaxpr(j: Any) -> Any:
     if j.effects:
-        raise pickle.PicklingError("effects")
+        raise Unknown("effects")
     return Jaxpr, ([*j.constvars], [*j.invars], [*j.eqns], [*j.outvars])
 
 
@@ -291,36 +321,60 @@ _WRITES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class _Unpickler(pickle.Unpickler):
+_OF_SEVERAL: dict[Any, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+class _Reader:
     """Reads a trace; ``scope``: of its dimensions."""
 
-    scope: Any = None
+    def __init__(self, scope: Any):
+        self.made: list[Any] = []
+        self._scope = scope
 
-    def persistent_load(self, pid: Any) -> Any:
-        return self.scope
-
-    def find_class(self, module: str, name: str) -> Any:
-        found = _MAKES.get(name)
-        if found is None or module != __name__:
-            raise pickle.UnpicklingError(name)
-        return found
+    def value(self, written: Any) -> Any:
+        """The argument that stands so."""
+        if type(written) is not list:
+            return written
+        what, *rest = written
+        if what == "made":
+            (number,) = rest
+            return self.made[number]
+        several = _OF_SEVERAL.get(what)
+        if several is not None:
+            return several([self.value(v) for v in rest])
+        if what == "dict":
+            return {self.value(k): self.value(v) for k, v in rest}
+        if what == "bytes":
+            (text,) = rest
+            return base64.b64decode(text, validate=True)
+        if what == "complex":
+            return complex(*rest)
+        if what == "scope":
+            return self._scope
+        raise Unknown(repr(what))
 
 
 def packed(trace: Kept, symbols: Sequence[Any], tracing: Callable[[], Any]) -> bytes:
     """A trace as bytes; raises where there is something in it that is not known here."""
-    out = io.BytesIO()
-    pickler = _Pickler(out, 5)
-    pickler.scope = symbols[0].scope if symbols else None
-    pickler.tracing = tracing
-    pickler.dump(trace)
-    return out.getvalue()
+    writer = _Writer(symbols[0].scope if symbols else None, tracing)
+    last = writer.value(trace)
+    return json.dumps([*writer.made, last], separators=(",", ":")).encode()
 
 
 def unpacked(data: bytes, bounds: Sequence[tuple[int, int]]) -> Kept:
-    """The trace that was packed, whose symbols have these bounds."""
-    unpickler = _Unpickler(io.BytesIO(data))
-    unpickler.scope = _scope(tuple(bounds))
-    found: Kept = unpickler.load()
+    """The trace that was packed, whose symbols have these bounds.
+
+    Raises:
+      Exception: of any kind, where the bytes were not written here.
+    """
+    reader = _Reader(_scope(tuple(bounds)))
+    whole = json.loads(data)
+    if type(whole) is not list:
+        raise Unknown(type(whole).__name__)
+    *made, last = whole
+    for name, *args in made:
+        reader.made.append(_MAKES[name](*map(reader.value, args)))
+    found: Kept = reader.value(last)
     return found
 
 
