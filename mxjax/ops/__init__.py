@@ -24,6 +24,7 @@ from . import pdf as pdf
 from . import quantized as quantized
 from . import random as random
 from . import reduction as reduction
+from . import rewriting as rewriting
 from . import rnn as rnn
 from . import sequence as sequence
 from . import shape as shape
@@ -31,7 +32,6 @@ from . import signal as signal
 from . import sorting as sorting
 from . import sparse as sparse
 from .lowering import cross_entropy as cross_entropy
-from .lowering import spelled_attention as spelled_attention
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
 
 deviations.enter()

@@ -13,28 +13,17 @@ from typing import Any
 
 import jax
 
-from ... import settings
 from ...core import compiler
 from ...core.calls.segment import SCALAR, Step
-from ...core.hooks import operator_wrappers, program_rewriters
 from .spellings import Found, Steps, attrs_of, name_of, number_of
 
-_fusions = settings.snapshot("compiler.scope_fusions")
-_deterministic = settings.snapshot("determinism.enabled")
 _NARROW = ("float16", "bfloat16")
 _LONG = 64  # rows of scores: shorter ones are not measured
 
 
-def rewrite(steps: Sequence[Step]) -> dict[Step, Found]:
-    """The products that end attention in a GPU's program, where cuDNN's is taken unasked.
-
-    Its gradient adds up in any order, so not where numbers are to be the same on every run.
-    """
+def measured(steps: Sequence[Step]) -> dict[Step, Found]:
+    """The products that end attention in a program, where cuDNN is known to be quicker with all of it."""
     found: dict[Step, Found] = {}
-    if compiler.platform_now() != "gpu" or "auto" not in _fusions() or _deterministic():
-        return found
-    if operator_wrappers:  # they look at each operator
-        return found
     table = Steps(steps)
     readers: dict[int, int] = {}
     for step in steps:
@@ -113,6 +102,3 @@ def _for_cudnn(q: Any, k: Any, v: Any) -> bool:
         and width % 8 == 0
         and 0 < width <= 128
     )
-
-
-program_rewriters.append(rewrite)

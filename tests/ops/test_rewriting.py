@@ -10,7 +10,7 @@ import pytest
 import mxjax as mx
 from mxjax.core import compiler
 from mxjax.core.hooks import program_rewriters
-from mxjax.ops.lowering import spelled_attention
+from mxjax.ops import rewriting
 
 
 def taken(
@@ -28,7 +28,7 @@ def taken(
 
     def watched(steps: Any) -> Any:
         with compiler.for_platform(platform):
-            found.append(len(spelled_attention.rewrite(steps)))
+            found.append(len(rewriting.rewrite(steps)))
         return {}
 
     class Attention(mx.gluon.HybridBlock):
@@ -62,7 +62,7 @@ def taken(
 
 
 def test_it_is_in_force() -> None:
-    assert spelled_attention.rewrite in program_rewriters
+    assert rewriting.rewrite in program_rewriters
 
 
 @pytest.mark.parametrize(
