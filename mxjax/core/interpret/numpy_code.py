@@ -300,7 +300,7 @@ class _Body:
             found = self._computed(op, args, shapes)
             if found is not None:
                 return found
-        if node.drawn and dtype_out(eqn).kind == "f":
+        if node.drawn and getattr(dtype_out(eqn), "kind", "") == "f":  # keys have no kind
             if name in ("add", "sub", "add_any"):
                 op, args = self._at_once(node, op)
             elif (
@@ -360,7 +360,7 @@ class _Body:
                 return self.code.function(closed.jaxpr, closed.consts, inputs, (factor, lengths))
 
             return control(eqn, inner)
-        if drawn and name in ROUNDED and eqn.invars[0].aval.dtype.kind == "f":
+        if drawn and name in ROUNDED and getattr(eqn.invars[0].aval.dtype, "kind", "") == "f":
             return Op(exactly(name, tuple(sorted(eqn.params.items()))), spreads=True)
         if (
             name == "sort"
