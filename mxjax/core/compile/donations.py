@@ -152,8 +152,8 @@ def plan_donations(
     """
     outs = {k: a for s in steps for k, a in enumerate(s.avals, s.first)}
     after = successors(steps, avals, live)
-    wanted = set(live)
-    taken = {k for j, k in after.items() if j in set(dying)}
+    wanted, ending = set(live), set(dying)
+    taken = {k for j, k in after.items() if j in ending}
     after |= {j: k for j, k in instead.items() if k in wanted and k not in taken}
     layouts: dict[int, tuple[int, ...]] = {}
     for j, k in after.items():
