@@ -16,8 +16,9 @@ This package imports neither JAX nor anything else of mxjax but its exceptions.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..errors import explain_names as _explain_names
@@ -28,6 +29,7 @@ from .registry import Registry, Scope, SettingError, Values, backend_is_up
 from .registry import snapshot as _snapshot
 from .rows import OPTIONS
 from .rows.allocation import HOST_KEPT
+from .rows.engine import GPU_DISPATCH
 from .runconfig import RunConfig
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "SettingError",
     "as_json",
     "backend_is_up",
+    "backend_starting",
     "begin_process",
     "changed",
     "child_environment",
@@ -319,6 +322,19 @@ def child_environment(**changes: str | None) -> dict[str, str]:
     """
     merged = {**os.environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
+
+
+@contextlib.contextmanager
+def backend_starting() -> Iterator[None]:
+    """The environment in which JAX's backends start: it has in addition what options mean that nobody has set."""
+    unset = GPU_DISPATCH not in os.environ
+    if unset:
+        os.environ[GPU_DISPATCH] = "1"
+    try:
+        yield
+    finally:
+        if unset:
+            os.environ.pop(GPU_DISPATCH, None)
 
 
 def export(**variables: str) -> None:

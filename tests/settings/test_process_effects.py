@@ -136,6 +136,38 @@ def test_a_library_that_is_no_device_is_an_error_that_names_it(tmp_path):
     assert result.returncode != 0 and str(library) in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("variables", "meanwhile", "after"),
+    [
+        ({}, "1", None),
+        ({"MXJAX_ENGINE_GPU_DISPATCH": "synchronous"}, "0", "0"),
+        ({"XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT": "0"}, "0", "0"),
+    ],
+)
+def test_programs_on_a_gpu_are_dispatched_asynchronously_unless_told(variables, meanwhile, after):
+    code = """
+import jax, os
+import mxjax as mx
+name, seen = "XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT", []
+start = jax.local_devices
+def starting(**given):
+    seen.append(os.environ.get(name))
+    return start(**given)
+jax.local_devices = starting
+mx.np.ones(1).asnumpy()
+print(seen[0], os.environ.get(name))
+"""
+    unset = dict.fromkeys(
+        ("XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT", "MXJAX_ENGINE_GPU_DISPATCH"), None
+    )
+    environment = settings.child_environment(**{**unset, **variables})
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.split() == [meanwhile, str(after)], done.stderr[-2000:]
+
+
 @pytest.fixture
 def cache_off_again():
     yield

@@ -43,7 +43,7 @@ def _local(platform: str) -> list[jax.Device]:
     if settings.backend_is_up():
         found = jax.local_devices(backend=platform)
     else:
-        with in_the_main_thread():
+        with in_the_main_thread(), settings.backend_starting():
             found = jax.local_devices(backend=platform)
     return found
 

@@ -21,6 +21,10 @@ class _Streams:
         return counts.get("AIcoreEngine")
 
 
+#: The variable by which JAX chooses between XLA's two clients for GPUs.
+GPU_DISPATCH = "XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT"
+_DISPATCH = {"auto": None, "asynchronous": "1", "synchronous": "0"}
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "engine.type",
@@ -97,6 +101,18 @@ OPTIONS: tuple[Option, ...] = (
         ),
         platforms=("cpu",),
         environment=lambda count: {"PJRT_NPROC": None if count is None else str(count)},
+    ),
+    Option(
+        "engine.gpu_dispatch",
+        Choice(("auto", "asynchronous", "synchronous")),
+        "auto",
+        doc="Whether the call of a program on a GPU returns before the program's kernels are launched.",
+        effect="asynchronous: threads of XLA's launch them, while Python records what comes next. synchronous: the "
+        "thread that calls launches them itself, as JAX has it unless told otherwise. auto: asynchronous, unless "
+        "XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT is set. It counts where mxjax starts JAX's backends.",
+        applies="backend-init",
+        platforms=("gpu",),
+        environment=lambda way: {GPU_DISPATCH: _DISPATCH[way]},
     ),
     Option(
         "engine.queue_size",
