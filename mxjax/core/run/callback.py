@@ -64,11 +64,14 @@ def barrier() -> None:
 
 
 def original(error: BaseException) -> BaseException | None:
-    """The exception of the user's code behind a runtime error, if it came from a guarded callback."""
+    """The exception of the user's code behind a runtime error, if it came from a guarded callback.
+
+    It is the error itself where NumPy's steps called back.
+    """
     text = str(error)
     with _lock:
         for raised in reversed(_raised):
-            if type(raised).__name__ in text:
+            if raised is error or type(raised).__name__ in text:
                 _raised.remove(raised)
                 return raised
     return None

@@ -9,7 +9,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import core
-from mxjax.core.run.callback import guarded
+from mxjax.core.run.callback import guarded, original
 
 
 def test_a_wrong_shape_raises_at_its_line_and_names_everything():
@@ -348,3 +348,13 @@ def test_an_operator_that_cannot_be_traced_again_fails_once(cold, hybrid, size):
         assert len(set(counts)) <= 1  # the second reader does not try again
         onp.testing.assert_array_equal((x + 5).asnumpy(), onp.full(size, 6.0))
         mx.npx.waitall()
+
+
+def test_an_error_that_was_told_is_not_found_behind_another_one():
+    """Programs of a GPU hold their errors until all is waited for: one of NumPy's steps was told in their place."""
+    with mx.config.scope(engine_cold="interpret"):
+        bad = mx.nd.linalg.potrf(mx.nd.array([[-1.0, 0.0], [0.0, 1.0]]))
+        with pytest.raises(mx.MXNetError, match="potrf failed"):
+            bad.asnumpy()
+    text = "INTERNAL: CpuCallback error calling callback: MXNetError: linalg.potrf: potrf failed"
+    assert original(RuntimeError(text)) is None
