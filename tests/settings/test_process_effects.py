@@ -136,6 +136,7 @@ def test_a_library_that_is_no_device_is_an_error_that_names_it(tmp_path):
     assert result.returncode != 0 and str(library) in result.stderr
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("variables", "meanwhile", "after"),
     [
