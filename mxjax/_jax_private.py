@@ -31,6 +31,7 @@ _TRACES = "JAX's cache of traces grows without a bound"
 _DIGESTS = "kept programs are lowered before they are looked up, which takes longer"
 _ADDRESS = "CPUs of several processes listen where the machine's name points, not at DMLC_NODE_HOST"
 _SMALL = "small arrays take three times as long to reach a device"
+_QUICK = "calls are traced by jax.make_jaxpr, which takes twice as long"
 _JAX_GRAD = "jax.grad refuses functions that return an array of mxjax's: they must return f(x).jax"
 
 NAMES = {
@@ -84,6 +85,11 @@ NAMES = {
     "register_backend_factory": Private(
         ("jax._src.xla_bridge:register_backend_factory",), _ADDRESS
     ),
+    "core": Private(("jax._src.core:",), _QUICK),
+    "ad": Private(("jax._src.interpreters.ad:",), _QUICK),
+    "partial_eval": Private(("jax._src.interpreters.partial_eval:",), _QUICK),
+    "source_info": Private(("jax._src.source_info_util:",), _QUICK),
+    "lu": Private(("jax._src.linear_util:",), _QUICK),
     "global_state": Private(
         ("jax._src.distributed:global_state",), "rank 0 is told to the others by the machine's name"
     ),

@@ -73,6 +73,44 @@ def test_the_garbage_collector_is_as_it_was(before, enabled, frozen):
     assert done.returncode == 0, done.stderr
 
 
+TRACES = """
+import gc, weakref
+import mxjax as mx
+from mxjax.core.run import interrupts
+passes = gc.get_stats()[2]["collections"]
+x = mx.nd.ones((3, 4))
+x.attach_grad()
+for name in "sin cos tan tanh exp log sqrt cbrt square sigmoid relu erf arctan sinh cosh abs".split():
+    with mx.autograd.record():
+        y = getattr(mx.nd, name)(x).sum()
+    y.backward()
+    x.grad.asnumpy()
+assert gc.get_stats()[2]["collections"] == passes
+assert gc.isenabled() and not gc.get_freeze_count()
+class Cycle:
+    pass
+for _ in range(2):  # what is collected, and, when the first traces are done, by a pass that comes by itself
+    a = Cycle()
+    a.a = a
+    kept = weakref.ref(a)
+    del a
+    if not interrupts._first[0]:
+        kinds = [[] for _ in range(5_000)]
+    else:
+        gc.collect()
+        interrupts._first[0] = 0
+    assert kept() is None
+"""
+
+
+def test_first_traces_cause_no_pass_through_all_that_was_imported():
+    done = subprocess.run(
+        [sys.executable, "-c", TRACES],
+        env=settings.child_environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 AT_EXIT = """
 import atexit, gc, sys
 atexit.register(lambda: print(gc.get_freeze_count() > 1000, gc.get_stats()[2]["collections"] == passes))

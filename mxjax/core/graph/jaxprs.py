@@ -14,6 +14,7 @@ from jax.lax import convert_element_type_p
 
 from ..._jax_private import find
 from ..interpret.dims import are_same, symbolic_in
+from . import tracing
 from .primitives import AGAIN
 
 
@@ -34,6 +35,9 @@ def pullback(
     fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]
 ) -> tuple[Any, Any]:
     """A function's result, and its pullback by the wanted inputs: ``jax.vjp`` with the others held fixed."""
+    found = tracing.pullback(fn, inputs, wants)
+    if found is not None:
+        return found
     wanted = [i for i, w in enumerate(wants) if w]
 
     def of_wanted(*diff: Any) -> Any:

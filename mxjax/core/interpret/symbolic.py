@@ -23,6 +23,7 @@ import numpy as np
 from ..calls.aval import SCALARS, Aval
 from ..compile.compiler import for_platform, platform_of, wide_types
 from ..graph.jaxprs import bodies
+from ..graph.tracing import jaxpr_of
 from ..hooks import operator_wrappers
 from ..run.interrupts import shielded
 from ..run.price import Size, size_of
@@ -504,5 +505,5 @@ def _traced(
         return out
 
     with dims.noting(symbols, sizes) as noted, wide_types(), for_platform(platform):
-        closed = jax.make_jaxpr(fn)(*structs)
+        closed = jaxpr_of(fn, structs)
     return Trace(closed, many[0], symbols, noted)

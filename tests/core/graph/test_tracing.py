@@ -1,0 +1,143 @@
+"""Jaxprs in one trace: the shapes and numbers of those that `jax.make_jaxpr` and `jax.vjp` make."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mxjax import core
+from mxjax.core.graph import jaxprs, tracing
+from mxjax.core.interpret import symbolic
+from mxjax.core.interpret.numpy_rules import NotHere
+from tests.core.interpret.test_kept_traces import derivative
+from tests.core.interpret.test_symbolic import GROUPS, ROWS, operands, recorded
+
+
+def computed(call, avals, arrays):
+    """Shapes of the results, how many equations there are, and NumPy's numbers where it has rules."""
+    call.traces.clear()
+    call.general(avals)[0].traces.clear()
+    b = symbolic.trace(call, avals, core.default_device())
+    try:
+        return b.shapes(), b.size[0], b.run(arrays)
+    except NotHere as error:
+        return b.shapes(), b.size[0], str(error)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ROWS[::10],
+        *(pytest.param(g, marks=pytest.mark.slow) for g in GROUPS),
+    ],
+    ids=lambda names: names[0],
+)
+def test_gradients_of_rows_are_those_of_jax(names, monkeypatch):
+    compared = 0
+    for call, inputs, results in recorded(names)[0]:
+        given = operands(inputs)
+        if given is None or call.graph is not None or call.effect:
+            continue
+        try:
+            of = derivative(call, *given, results)
+            if of is None:
+                continue
+            shapes, size, numbers = computed(*of)
+        except Exception:  # it has none
+            continue
+        with monkeypatch.context() as jaxs:
+            jaxs.setattr(tracing, "_parts", lambda: None)
+            theirs, their_size, expected = computed(*of)
+        assert shapes == theirs, call
+        assert size <= their_size, call
+        if isinstance(expected, str):
+            assert numbers == expected, call
+            continue
+        for a, b in zip(numbers, expected, strict=True):
+            assert a.dtype == b.dtype, call
+            if a.dtype.kind in "fc":
+                tolerance = 4 * np.finfo(a.dtype).eps
+                scale = np.max(np.abs(b[np.isfinite(b)]), initial=0)
+                np.testing.assert_allclose(a, b, tolerance, tolerance * scale, err_msg=repr(call))
+            else:
+                np.testing.assert_array_equal(a, b, err_msg=repr(call))
+        compared += 1
+    assert compared
+
+
+def gradient(fn, *arrays, traced=tracing.jaxpr_of):
+    """The function's gradient by its first argument, by a jaxpr that is traced so."""
+
+    def backward(*given):
+        out, pull = jaxprs.pullback(fn, given, (True,) + (False,) * (len(given) - 1))
+        return pull(jnp.ones_like(out))
+
+    closed = traced(backward, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays])
+    return closed, np.asarray(jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *arrays)[0])
+
+
+def test_a_gradient_is_followed_backwards_in_one_trace():
+    x, y = np.float32([0.5, -2.0, 3.0]), np.float32([1.0, 2.0, -3.0])
+    closed, got = gradient(lambda a, b: jnp.sin(a) * a / b, x, y)
+    np.testing.assert_allclose(got, (np.cos(x) * x + np.sin(x)) / y, 1e-6)
+    assert type(closed) is tracing.Closed
+    assert len(closed.jaxpr.invars) == 2  # no tangents
+
+
+def test_derivatives_that_a_function_has_of_its_own():
+    @jax.custom_vjp
+    def clipped(a):
+        return a * 2
+
+    clipped.defvjp(lambda a: (a * 2, a), lambda a, g: (jnp.clip(a, -1, 1) * g,))
+
+    @jax.custom_jvp
+    def twice(a):
+        return a * 2
+
+    twice.defjvp(lambda a, t: (a[0] * 2, t[0] * 7))
+    x = np.float32([0.5, -2.0, 3.0])
+    closed, got = gradient(lambda a: twice(clipped(a) + 1), x)
+    np.testing.assert_array_equal(got, 7 * np.clip(x, -1, 1))
+    assert type(closed) is tracing.Closed
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a: jax.lax.scan(lambda c, v: (c * v, c), jnp.float32(1), a)[0],
+        lambda a: jax.lax.cond(a[0] > 0, jnp.sin, jnp.cos, a).sum(),
+        jax.checkpoint(lambda a: jnp.sin(a) * a),
+        jax.jit(lambda a: jnp.sin(a) * a),
+    ],
+    ids=["scan", "cond", "checkpoint", "jit"],
+)
+def test_what_holds_functions_goes_jaxs_way(fn):
+    x = np.float32([0.5, -2.0, 3.0])
+    closed, got = gradient(fn, x)
+    np.testing.assert_allclose(got, jax.grad(lambda a: fn(a).sum())(x), 1e-6)
+    assert type(closed) is not tracing.Closed
+
+
+def test_a_gradient_inside_a_gradient():
+    x = np.float32([0.5, -2.0, 3.0])
+    _, got = gradient(lambda a: jax.vjp(jnp.sin, a)[1](a)[0], x)  # a cos a
+    np.testing.assert_allclose(got, np.cos(x) - x * np.sin(x), 1e-5)
+
+
+def test_errors_of_the_function_are_its_own_and_leave_nothing_behind():
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(TypeError, match="incompatible shapes"):
+        gradient(lambda a, b: jax.lax.mul(a, b), x, x.T)
+    assert getattr(tracing._now, "frame", None) is None
+    assert not isinstance(jnp.ones(2) + 1, jax.core.Tracer)
+    assert gradient(lambda a: a * a, x)[1].tolist() == (2 * x).tolist()
+
+
+def test_another_jax_traces_by_itself(monkeypatch):
+    monkeypatch.setattr(tracing, "_parts", lambda: None)
+    x = np.float32([0.5, 2.0])
+    closed, got = gradient(lambda a: a * a, x)
+    assert type(closed) is not tracing.Closed and got.tolist() == [1.0, 4.0]
