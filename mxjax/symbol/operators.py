@@ -33,6 +33,7 @@ _NP_ONLY = {
     "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
 }  # fmt: skip
 _COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_REFUSED_IN_PLACE = frozenset({"add", "sub", "mul", "truediv"})
 _NUMBERS = (bool, int, float)
 # The rows of a symbol and a number, where the row of two symbols takes one shape only.
 _BESIDE = {"elemwise_add": "add@nd", "elemwise_sub": "subtract@nd", "elemwise_mul": "multiply@nd",
@@ -96,6 +97,7 @@ def _install(cls: type[Symbol]) -> None:
         _set(cls, f"__{magic}__", _binary(op, cls, hint, False, magic))
         if magic not in _COMPARE:
             _set(cls, f"__r{magic}__", _binary(op, cls, hint, True, magic))
+        if magic in _REFUSED_IN_PLACE:  # with the others a name gets another symbol
             _set(cls, f"__i{magic}__", _inplace(f"__i{magic}__"))
     for old in ("__div__", "__rdiv__", "__idiv__"):
         setattr(cls, old, getattr(cls, old.replace("div", "truediv")))

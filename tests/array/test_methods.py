@@ -140,6 +140,17 @@ def test_in_place_keeps_the_shape_and_the_object():
     assert x is y and y.asnumpy().tolist() == [[1, 1, 1]]
 
 
+@pytest.mark.parametrize("version, changes", [("1.9", ""), ("2.0", "np")])
+def test_a_power_in_place_names_another_array_but_in_np_of_mxnet_2(version, changes):
+    with mx.config.scope(compat_version=version):
+        for kind in ("nd", "np", "csr", "row_sparse"):
+            x = mx.np.array([[2.0, 0]]) if kind == "np" else mx.nd.array([[2, 0]])
+            x = y = x.tostype(kind) if kind in ("csr", "row_sparse") else x
+            x **= 2
+            assert x.asnumpy().tolist() == [[4, 0]]
+            assert y.asnumpy().tolist() == ([[4, 0]] if kind == changes else [[2, 0]])
+
+
 def test_operands_that_are_no_arrays():
     x = mx.np.ones(2)
     for wrong in (None, "a"):

@@ -417,6 +417,15 @@ def test_the_gradient_of_a_product_with_csr(stype, csr):
     np.testing.assert_allclose(w.grad.asnumpy(), DENSE.T @ np.ones((4, 2)), rtol=1e-6)
 
 
+def test_rows_that_are_asked_for_where_no_form_leaves_rows():
+    x, w = nd.array([[1.0, 2]]), nd.ones((3, 2))
+    w.attach_grad(stype="row_sparse")
+    with autograd.record():
+        y = nd.dot(x, w, transpose_b=True)  # of two dense arrays
+    y.backward()
+    assert parts(w.grad) == [[0, 1, 2], [[1, 2]] * 3]
+
+
 def test_gradients_of_sparse_variables(rows, csr):
     for a in (rows, csr):
         a.attach_grad()

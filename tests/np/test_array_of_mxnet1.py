@@ -63,7 +63,7 @@ def test_operators_in_place_take_a_numbers_whole_part(dtype):
         for name, expected in IN_PLACE.items():
             for number in (1.9, np.float32(1.5)):
                 x = mx.np.array([1, 2, 3], dtype=dtype)
-                getattr(operator, name)(x, number)
+                x = getattr(operator, name)(x, number)
                 assert x.asnumpy().tolist() == expected and x.dtype == dtype
         with pytest.raises(TypeError, match="Provided"):
             x /= 1.5

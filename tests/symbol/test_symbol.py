@@ -31,6 +31,14 @@ def test_a_symbol_has_no_truth_and_no_numbers():
             use(x)
 
 
+def test_a_remainder_or_power_in_place_names_another_symbol():
+    x = y = mx.sym.var("x")
+    x **= 2
+    x %= 3
+    assert x is not y and x.list_arguments() == ["x"]
+    assert x.eval(x=mx.nd.array([4.0]))[0].asnumpy().tolist() == [1]
+
+
 def test_arguments_that_do_not_fit():
     x = mx.sym.var("x")
     with pytest.raises(

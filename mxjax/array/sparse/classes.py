@@ -18,7 +18,7 @@ from ..handle import Variable, to_value
 from ..indexing import check_write
 from ..invoke import call
 from ..ndarray import NDArray, element_type, place, settled_gradient
-from ..operators import BINARY, COMPARE
+from ..operators import BINARY, COMPARE, REBINDS
 from ..storage import fallback
 from .numbers import check, compact, dense_on_host
 from .value import INDEX, STYPES, Stored, in_stype, is_whole, known_stype, nothing, padded
@@ -618,7 +618,8 @@ def _install(cls: type) -> None:
         plain = _binary(method, row, False)
         give(f"__{method}__", plain)
         give(f"__r{method}__", _binary(method, row, True))
-        give(f"__i{method}__", _inplace(plain))
+        if method not in REBINDS:
+            give(f"__i{method}__", _inplace(plain))
     for method, row in COMPARE.items():
         give(f"__{method}__", _binary(method, row, False))
     give("__neg__", lambda self: call(TABLE["negative@nd"], NDArray, (self,), {}))

@@ -46,7 +46,7 @@ def dispatch(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, 
         if kind in _KINDS or (kind in _LISTS and _holds(a)):
             return _answer(op, cls, args, kwargs)
     if op.sparse is not None and local.st.taping and _wants_rows(args, kwargs):
-        return _answer(op, cls, args, kwargs)
+        return _answer(op, cls, args, kwargs, stored=False)
     return NotImplemented
 
 
@@ -75,7 +75,9 @@ def in_storage(
     return _delivered(NDArray, made, out)
 
 
-def _answer(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _answer(
+    op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any], stored: bool = True
+) -> Any:
     rest = dict(kwargs)
     out = rest.pop("out", None)
     for name in ("name", "device", "ctx"):
@@ -92,6 +94,8 @@ def _answer(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
             if local.st.taping and pull is not False:
                 _attach(op, values, attrs, made, pull)
             return _delivered(like._front, made, out)
+    if not stored:  # dense arrays alone, and no form that leaves rows: a call as any other
+        return NotImplemented
     if is_lazy(op, arrays, attrs):
         return _delivered(NDArray, update(op, arrays, attrs), out)
     return _on_dense(op, cls, arrays, attrs, out, places)
