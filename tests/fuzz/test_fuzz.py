@@ -26,7 +26,9 @@ def quiet() -> None:
 SOME = ("interpret", "auto", "compile/6", "mixed/6", "naive/15")
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [*range(5), *(pytest.param(part, marks=pytest.mark.slow) for part in range(5, PARTS))]
+)
 def test_programs_give_the_same_under_every_tier(part: int) -> None:
     answers = [
         check(seed, tiers_of(seed, SOME))

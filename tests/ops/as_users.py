@@ -1,8 +1,8 @@
-"""Rows that name a NumPy function, at 67 and at 1,003 numbers, compiled as users' programs are.
+"""Rows that name a NumPy function, at so many numbers, compiled as users' programs are.
 
-``python -m tests.ops.as_users`` prints a line for each result that is not NumPy's, and how many were compared. Vectors,
-what is left over of them at the end of an array, and XLA's functions for them have code only at such sizes. Rows share
-programs, as far as the engine lets them.
+``python -m tests.ops.as_users 67 1003`` prints a line for each result that is not NumPy's, and how many were compared.
+Vectors, what is left over of them at the end of an array, and XLA's functions for them have code only at such sizes.
+Rows share programs, as far as the engine lets them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from mxjax.ops.samples import Array, Case
 
 from .test_table import draw, live, numbers, run
 
-SIZES = (67, 1003)
 GROUP = 60  # calls in a program
 
 
@@ -34,10 +33,10 @@ def enlarged(case: Case, n: int) -> Case | None:
     )
 
 
-def calls() -> Iterator[tuple[str, Any, list[Any], Any, list[Any]]]:
+def calls(sizes: list[int]) -> Iterator[tuple[str, Any, list[Any], Any, list[Any]]]:
     """(name, row, arguments, attributes, NumPy's results) of every row that takes one axis."""
     for name, op in sorted(TABLE.items()):
-        for n in SIZES if op.tests.ref is not None and not op.keyed else ():
+        for n in sizes if op.tests.ref is not None and not op.keyed else ():
             case = enlarged(op.tests.samples[0], n)
             if case is None:
                 continue
@@ -64,12 +63,12 @@ def differ(got: np.ndarray, want: Any) -> bool:
     return not close
 
 
-def main() -> int:
+def main(sizes: list[int]) -> int:
     """How many results differ."""
     mx.config.set({"engine.cold": "compile"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        todo, wrong = list(calls()), 0
+        todo, wrong = list(calls(sizes)), 0
     for k in range(0, len(todo), GROUP):
         group = todo[k : k + GROUP]
         outs = [run(op, live(op, args), attrs) for _, op, args, attrs, _ in group]
@@ -84,4 +83,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main()))
+    sys.exit(bool(main([int(n) for n in sys.argv[1:]])))
