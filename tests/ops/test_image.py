@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -18,10 +19,11 @@ KEY = jax.random.key(0)
 
 
 def run(operator, data, **attributes):
-    function = getattr(image, operator)
+    """In one program, as operators are run."""
+    function = partial(getattr(image, operator), **attributes)
     keys = (KEY,) if operator.startswith("random_") else ()
     with jax.enable_x64(True):
-        return np.asarray(function(*keys, jax.numpy.asarray(data), **attributes))
+        return np.asarray(jax.jit(function)(*keys, data))
 
 
 @pytest.mark.parametrize("case", CASES)

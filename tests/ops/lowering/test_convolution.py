@@ -30,7 +30,7 @@ def test_images_of_16_bits_are_convolved_in_float32_and_kept_as_they_are(
     shapes = ((2, 16, *[size] * n), (8, 16, *[k] * n))
     if layout[-1] == "C":
         shapes = tuple((s[0], *s[2:], s[1]) for s in shapes)
-    x, w, b = (jnp.asarray(rng.normal(size=s), dtype) for s in (*shapes, (8,)))
+    x, w, b = (rng.normal(size=s).astype(jnp.dtype(dtype)) for s in (*shapes, (8,)))
 
     def run(x, w, b):
         options = {"stride": (stride,) * n, "pad": (k // 2,) * n, "layout": layout}
@@ -49,7 +49,7 @@ def test_images_of_16_bits_are_convolved_in_float32_and_kept_as_they_are(
         want, pull = jax.vjp(run, *args)
         return want, pull(head)
 
-    want, want_grads = exactly(*(a.astype("float32") for a in (out, x, w, b)))
+    want, want_grads = exactly(*(np.asarray(a, "float32") for a in (out, x, w, b)))
     for got, exact in zip((out, *grads), (want, *want_grads), strict=True):
         assert got.dtype == jnp.dtype(dtype)
         exact = np.asarray(exact)
@@ -82,7 +82,7 @@ def test_products_of_bfloat16_are_rounded_once(monkeypatch, layout, case):
     )
     rng = np.random.RandomState(1)
     x, w = (
-        jnp.asarray(rng.normal(size=s), "bfloat16")
+        rng.normal(size=s).astype(jnp.bfloat16)
         for s in ((images, channels, *size), (filters, channels, *kernel))
     )
     how = {"stride": stride, "pad": pad, "dilate": dilate}
@@ -98,19 +98,23 @@ def test_products_of_bfloat16_are_rounded_once(monkeypatch, layout, case):
         out = convolution(turned(x), turned(w), layout=layout, **how)
         return out if layout == "NCHW" else jnp.moveaxis(out, -1, 1)
 
-    out, pull = jax.vjp(run, x, w)
-    g = jnp.asarray(rng.normal(size=out.shape), "bfloat16")
+    def definition(x, w):
+        return jax.lax.conv_general_dilated(
+            x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate
+        )
+
+    def passes(fn, g, *operands):
+        def all_of(g, *operands):
+            out, pull = jax.vjp(fn, *operands)
+            return out, *pull(g)
+
+        return jax.jit(all_of)(g, *operands)
+
+    g = rng.normal(size=jax.eval_shape(run, x, w).shape).astype(jnp.bfloat16)
+    found = passes(run, g, x, w)
     with jax.enable_x64(True):
-
-        def definition(x, w):
-            return jax.lax.conv_general_dilated(
-                x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate
-            )
-
-        wide = (jnp.asarray(np.asarray(a, "float64")) for a in (x, w))
-        want, exact = jax.vjp(definition, *wide)
-        wanted = [np.asarray(a) for a in (want, *exact(jnp.asarray(np.asarray(g, "float64"))))]
-    for got, expected in zip((out, *pull(g)), wanted, strict=True):
+        wanted = passes(definition, *(np.asarray(a, "float64") for a in (g, x, w)))
+    for got, expected in zip(found, map(np.asarray, wanted), strict=True):
         assert got.dtype == jnp.bfloat16 and got.shape == expected.shape
         # Half a unit in the last place, and what float32's sums differ by.
         np.testing.assert_allclose(

@@ -27,8 +27,8 @@ def double():
         yield
 
 
-def normal(*shape):
-    return jnp.asarray(RNG.normal(size=shape))
+def normal(*shape, dtype="float64"):
+    return jax.device_put(RNG.normal(size=shape).astype(jnp.dtype(dtype)))  # compiles nothing
 
 
 def distinct(*shape):
@@ -66,7 +66,7 @@ def test_kernels_that_cover_their_image_are_one_product(layout):
     def here(x, w, b):
         return convolution(x, w, b, layout=layout)
 
-    weights = normal(*plain(x, w, b).shape)
+    weights = normal(*jax.eval_shape(plain, x, w, b).shape)
     for got, want in zip(
         jax.jit(jax.value_and_grad(lambda *a: (here(*a) * weights).sum(), (0, 1, 2)))(x, w, b),
         jax.jit(jax.value_and_grad(lambda *a: (plain(*a) * weights).sum(), (0, 1, 2)))(x, w, b),
@@ -74,7 +74,8 @@ def test_kernels_that_cover_their_image_are_one_product(layout):
     ):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), got, want)
     assert "conv_general_dilated" not in str(jax.make_jaxpr(here)(x, w, b))
-    assert here(x[:0], w, b).shape == plain(x[:0], w, b).shape
+    shapes = [jax.eval_shape(fn, np.asarray(x)[:0], w, b).shape for fn in (here, plain)]
+    assert shapes[0] == shapes[1]
 
 
 def test_patches_that_lie_as_the_weight_does_equal_lax():
@@ -204,7 +205,7 @@ def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels
 
     found, expected = all_of(loss), all_of(lax_loss)
     for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * abs(want).max())
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * np.abs(want).max())
 
 
 @pytest.mark.parametrize("version,cores,narrow", [("0.10.1", 2, "abreast"), ("0.10.2", 1, "abreast"),
@@ -439,8 +440,8 @@ def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
     "platform", ["cpu", *(pytest.param(p, marks=pytest.mark.slow) for p in ("gpu", "tpu"))]
 )
 def test_dtypes_stay(dtype, platform):
-    x, w = normal(2, 3, 8, 8).astype(dtype), normal(4, 3, 3, 3).astype(dtype)
-    bias = jnp.ones(4, dtype)
+    x, w = normal(2, 3, 8, 8, dtype=dtype), normal(4, 3, 3, 3, dtype=dtype)
+    bias = np.ones(4, jnp.dtype(dtype))
 
     def f(x, w, b):
         out = convolution(x, w, b, pad=(1, 1), platform=platform)
@@ -504,19 +505,42 @@ def test_accelerators_and_short_floats_go_to_lax():
     ),
 )
 def test_pooling_derivatives(pool, nd, kernel, stride, pad, convention):
-    x = distinct(2, 2, *(7, 6, 5)[:nd]) + 0.1
+    x = np.asarray(distinct(2, 2, *(7, 6, 5)[:nd])) + 0.1
 
     def f(x, **options):
         # A window of padding alone gives the lowest number there is, whose square is infinite.
         return jnp.maximum(pool(x, kernel, stride, pad, convention=convention, **options), -100.0)
 
-    plain = jax.jit(partial(f, platform="gpu"))(x)
-    np.testing.assert_allclose(jax.jit(f)(x), plain, rtol=1e-12)
-    check_grads(jax.jit(lambda x: f(x) ** 2), (x,), order=1, modes=("fwd", "rev"), rtol=1e-4)
-    once = jax.jit(jax.grad(lambda x: (f(x) ** 3).sum()))
-    check_grads(once, (x,), order=1, modes=("rev",), rtol=1e-4)
-    xs = jnp.stack([x, x * 2])
-    np.testing.assert_allclose(jax.jit(jax.vmap(once))(xs)[1], once(x * 2), rtol=1e-9)
+    def once(x):
+        return jax.grad(lambda x: (f(x) ** 3).sum())(x)
+
+    values = jax.jit(lambda x: (f(x), f(x, platform="gpu"), jax.vmap(once)(jnp.stack([x, x * 2]))))
+    found, plain, each = values(x)
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+    slopes_are_differences(lambda x: f(x) ** 2, x)
+    np.testing.assert_allclose(each[1], slopes_are_differences(once, x, at=x * 2), rtol=1e-9)
+
+
+def slopes_are_differences(fn, x, at=None):
+    """Both directions of a derivative along a random tangent, against the difference quotient; the value at ``at``.
+
+    As `jax.test_util.check_grads`, which makes a program of each of its own sums.
+    """
+    x, tangent = np.asarray(x), RNG.normal(size=x.shape)
+    shape = jax.eval_shape(fn, x).shape
+    head, step = RNG.normal(size=shape), 1e-6
+
+    @jax.jit
+    def slopes(x):
+        out, pull = jax.vjp(fn, x)
+        return out, jax.jvp(fn, (x,), (tangent,))[1], pull(head)[0]
+
+    high, low = (np.asarray(slopes(x + s * tangent)[0]) for s in (step, -step))
+    _, forward, backward = slopes(x)
+    quotient = (high - low) / (2 * step)
+    np.testing.assert_allclose(forward, quotient, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose((head * forward).sum(), (backward * tangent).sum(), rtol=1e-9)
+    return slopes(x if at is None else np.asarray(at))[0]
 
 
 def test_first_maximum_takes_the_gradient():
