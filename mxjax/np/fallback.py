@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -77,28 +78,6 @@ def refuse_taped(name: str, *given: Any) -> None:
             )
 
 
-def _floats_of(args: Any) -> np.dtype | None:
-    """The dtype floating-point results get: that of the first floating-point array among the arguments."""
-    for a in args:
-        if isinstance(a, NDArray) and np.dtype(a.dtype).kind == "f":
-            return np.dtype(a.dtype)
-        if isinstance(a, (list, tuple)):
-            found = _floats_of(a)
-            if found is not None:
-                return found
-    return None
-
-
-def _narrow(value: Any, dtype: np.dtype | None) -> Any:
-    if dtype is None:
-        return value
-    if isinstance(value, (list, tuple)):
-        return type(value)(_narrow(v, dtype) for v in value)
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype == np.float64:
-        return value.astype(dtype)
-    return value
-
-
 def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
     """A NumPy function that takes and gives arrays of ours; where a gradient is asked for it raises."""
 
@@ -107,11 +86,7 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
         out = kwargs.pop("out", None)
         refuse_taped(fn.__name__, args, tuple(kwargs.values()))
         stats.numpy_fallbacks += 1
-        made = ours(
-            _narrow(
-                fn(*map(host, args), **{k: host(v) for k, v in kwargs.items()}), _floats_of(args)
-            )
-        )
+        made = ours(fn(*map(host, args), **{k: host(v) for k, v in kwargs.items()}))
         if isinstance(out, ndarray):
             out[...] = made
             return out
@@ -125,7 +100,7 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
 #: What the help of NumPy's functions begins with.
 _OF_NUMPY = """NumPy's function, computed by NumPy on the host.
 
-It takes and gives arrays of mx.np; floating-point results have the dtype of the first floating-point array. It has
+It takes and gives arrays of mx.np, with the dtypes that NumPy gives, as in MXNet. It has
 no gradient, and raises ValueError where autograd would need one. What follows is NumPy's own help, with examples."""
 
 
@@ -262,3 +237,11 @@ def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(*map(host, args), **kwargs)
 
     return wrapped
+
+
+def __getattr__(name: str) -> Any:
+    """MXNet's module of this name holds the functions that it leaves to NumPy: here they are those of `mx.np`."""
+    front = sys.modules[__package__]
+    if name in front.__all__:
+        return getattr(front, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -467,3 +467,12 @@ def test_stochastic_blocks_collect_losses(hybridized):
 
     with pytest.raises(ValueError, match="collectLoss"):
         Plain()(x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_densities_of_the_uniform_distribution_are_float64(dtype):
+    x = mx.np.array([0.3, 5.0], dtype=dtype)
+    for high in (2.0, mx.np.array(2.0, dtype=dtype)):
+        found = mgp.Uniform(0.0, high).log_prob(x)
+        assert found.dtype == "float64"  # so in MXNet 2.0.0b1
+        np.testing.assert_allclose(found.asnumpy(), [-np.log(2), -np.inf], rtol=1e-3)

@@ -54,6 +54,21 @@ def test_functions_of_the_host_refuse_to_lose_a_gradient():
         assert np.union1d(x.detach(), x.detach()).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+def test_what_is_left_to_numpy_has_its_dtypes(dtype):
+    x, y = np.array([1, 2, 4], dtype=dtype), np.array([1.0, 3.0, 2.0])
+    for made in (np.polyfit(x, y, 1), np.polyint(x), np.histogram2d(x, y, 2)[0]):
+        assert made.dtype == "float64"  # so in MXNet 2.0.0b1
+    assert np.trim_zeros(x).dtype == dtype and np.polyadd(x, x).dtype == dtype
+
+
+def test_the_module_of_what_is_left_to_numpy():
+    fallback = np.fallback
+    assert fallback.allclose(np.ones(2), np.ones(2)) and fallback.trapz is np.trapz
+    with pytest.raises(AttributeError, match="nanmean"):  # which MXNet has not either
+        fallback.nanmean  # noqa: B018
+
+
 def test_unravel_index_of_a_number():
     assert np.unravel_index(11, (3, 4)) == (2, 3)
     with pytest.raises(ValueError, match="out of bounds"):

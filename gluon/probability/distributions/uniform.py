@@ -37,7 +37,9 @@ class Uniform(Distribution):
     def log_prob(self, value: Any) -> Any:
         value = self._checked(value)
         inside = (value > self.low) & (value < self.high)
-        return np.where(inside, -np.log(self.high - self.low) + 0 * value, -math.inf)
+        # MXNet's is float64, whatever the parameters are.
+        density = -np.log(self.high - self.low) + 0 * value.astype("float64")
+        return np.where(inside, density, -math.inf)
 
     def _draw(self, shape: tuple[int, ...]) -> Any:
         return self.low + (self.high - self.low) * np.random.uniform(size=shape)
