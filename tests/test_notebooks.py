@@ -20,6 +20,8 @@ def test_it_runs(path, tmp_path, monkeypatch):
     pytest.importorskip("ipykernel", reason="comes with the extra: notebook")
     nbformat = pytest.importorskip("nbformat")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    # With the code generator that users get: they compute for longer than they compile.
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}

@@ -100,8 +100,10 @@ def by_operator(name, pictures, attributes, seeds):
 
 @pytest.mark.parametrize("name, attributes", CASES, ids=lambda v: v if isinstance(v, str) else "")
 def test_the_host_gives_the_numbers_of_the_operators(name, attributes):
-    pictures = [picture(*size, dtype) for dtype in ("uint8", "float32") for size in SIZES]
-    seeds = [size[1] for size in SIZES] * 2
+    # Long programs; what they are made of meets a single pixel by itself.
+    sizes = SIZES[1:] if name in ("random_color_jitter", "random_resized_crop") else SIZES
+    pictures = [picture(*size, dtype) for dtype in ("uint8", "float32") for size in sizes]
+    seeds = [size[1] for size in sizes] * 2
     if name == "normalize":
         pictures = [data.transpose(2, 0, 1) for data in pictures]
     results = by_operator(name, pictures, attributes, seeds)

@@ -775,7 +775,7 @@ def python_s_handler() -> Iterator[None]:
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_any_line(case: str, tier: str) -> None:
     with mx.config.scope(TIERS[tier]):
-        everywhere(CASES[case](), most=60, error=Pressed if case in PRESSED else Interrupted)
+        everywhere(CASES[case](), most=40, error=Pressed if case in PRESSED else Interrupted)
 
 
 @pytest.mark.slow
