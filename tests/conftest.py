@@ -99,6 +99,8 @@ def _share_contexts() -> None:
         return  # a JAX that does it in another way
 
     def shared() -> object:
+        if mlir.ir.Context.current is not None:
+            return make()  # within another one's lowering: a clone would be put into that
         context, left = getattr(here, "context", (None, 0))
         if not left:
             context, left = make(), _LOWERED_TOGETHER
