@@ -14,6 +14,7 @@ from mxjax import errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import SCALARS, Dynamic, compiler, end_note, note_calls
 from mxjax.display import notebooks
+from mxjax.hlo import counts
 
 if TYPE_CHECKING:
     from .block import Block
@@ -35,8 +36,8 @@ def _cost(call: Any, inputs: Sequence[Any]) -> tuple[float, float]:
         compiler.counting(),
         compiler.for_platform("tpu"),
     ):  # operators in their plain forms
-        found: Any = jax.jit(call.fn).lower(*structs).cost_analysis() or {}
-    return float(found.get("flops", 0.0)), float(found.get("bytes accessed", 0.0))
+        found = counts(jax.jit(call.fn).lower(*structs))
+    return found.get("flops", 0.0), found.get("bytes accessed", 0.0)
 
 
 def _human(number: float) -> str:

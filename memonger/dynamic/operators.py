@@ -11,9 +11,9 @@ import jax.numpy as jnp
 
 from mxjax import core
 from mxjax.core import Aval, Call, Dynamic, Value
+from mxjax.hlo import counts
 
 from ..model.price import sliced
-from ..trials.measure import counts
 
 # Seconds are an estimate, so that what is evicted does not depend on what else the machine does:
 # (operations a second, bytes a second), one core and one accelerator. Only their ratio matters.

@@ -10,7 +10,6 @@ from ..arrangement.parts import likeness, unit
 from .gradient_buffers import LiveRange
 from .lives import FINE
 from .priced import Priced
-from .treatment import Treatment, treatment
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -103,16 +102,3 @@ class Chain(Priced):
         if alone or not inner:
             return whole or self.graph.name
         return f"{whole}/{'+'.join(inner)}" if whole else "+".join(inner)
-
-    # ---- treatments --------------------------------------------------------------------------------
-
-    def treat(
-        self, start: int, stop: int, keep: frozenset[int] | None, work: bool = True
-    ) -> Treatment:
-        """What the backward pass through some steps needs when it finds the results ``keep``.
-
-        ``None`` keeps all results. What calls keep inside themselves is made again from their operands
-        (XLA does so by itself where that is a matter of one pass). Without ``work`` the bytes in use meanwhile, which
-        take longest, are left at zero.
-        """
-        return treatment(self, start, stop, keep, work)

@@ -10,10 +10,10 @@ from .knapsack import peak
 from .liveness import Liveness
 from .segments import LEVELS
 from .segments import least as segments
+from .treatment import Treatment, treatment
 
 if TYPE_CHECKING:
     from .chain import Chain
-    from .treatment import Treatment
 
 JOINED = 6  # units at most that are treated as one of which some results are kept
 RESULTS = 36  # at most in such a stretch: the sets of them that are tried are about its square
@@ -101,7 +101,7 @@ class Options:
             yield [self._way(start, stop, k) for k in moved]
 
     def _way(self, start: int, stop: int, keep: frozenset[int] | None) -> Way:
-        t = self.chain.treat(start, stop, keep)
+        t = treatment(self.chain, start, stop, keep)
         return Way(
             self._words(keep, t),
             t,
@@ -145,7 +145,7 @@ class Options:
 
         def treat(keep: frozenset[int]) -> Treatment:
             if keep not in tried:
-                tried[keep] = chain.treat(start, stop, keep, work=False)
+                tried[keep] = treatment(chain, start, stop, keep, work=False)
             return tried[keep]
 
         def nbytes(t: Treatment) -> int:

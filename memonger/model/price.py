@@ -12,8 +12,8 @@ from jax.extend.core import Literal, jaxprs_in_params
 from mxjax.core import SCALARS, compiler
 from mxjax.core.graph.jaxprs import held, once, pullback
 from mxjax.core.graph.primitives import AGAIN, CUSTOM, FREE, INLINED
+from mxjax.hlo import counts
 
-from ..trials.measure import counts
 from .primitives import is_costly, nbytes, primitives, tupled
 
 if TYPE_CHECKING:

@@ -27,9 +27,14 @@ class Treatment(NamedTuple):
 
 
 def treatment(
-    chain: Chain, start: int, stop: int, keep: frozenset[int] | None, work: bool
+    chain: Chain, start: int, stop: int, keep: frozenset[int] | None, work: bool = True
 ) -> Treatment:
-    """See :meth:`Chain.treat`."""
+    """What the backward pass through some steps needs when it finds the results ``keep``.
+
+    ``None`` keeps all results. What calls keep inside themselves is made again from their operands (XLA does so by
+    itself where that is a matter of one pass). Without ``work`` the bytes in use meanwhile, which take longest, are
+    left at zero.
+    """
     back = _Backward(chain, start, stop, keep)
     for at in range(stop - 1, start - 1, -1):
         back.differentiate(at)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from mxjax import errors
 from mxjax.display.notebooks import Tabled
 
+from ..model.treatment import treatment
 from .fit import InfeasibleBudget, search
 from .measure import human
 from .plan import Plan, as_inputs, check, planned
@@ -75,8 +76,8 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     chain = training_chain(net, as_inputs(inputs))
     found = []
     for u in chain.units:
-        kept = chain.treat(u.start, u.stop, None)
-        again = chain.treat(u.start, u.stop, frozenset())
+        kept = treatment(chain, u.start, u.stop, None)
+        again = treatment(chain, u.start, u.stop, frozenset())
         found.append(
             Block(
                 u.name,

@@ -19,7 +19,7 @@ from mxjax.memonger.model.knapsack import _possible, bound, least, peak, solve
 from mxjax.memonger.model.lives import COARSE
 from mxjax.memonger.model.options import Option, Options, Stretch, Way
 from mxjax.memonger.model.price import kept, price
-from mxjax.memonger.model.treatment import gradients
+from mxjax.memonger.model.treatment import gradients, treatment
 from mxjax.memonger.trials.session import training_chain
 from tests.memonger import networks
 
@@ -204,10 +204,10 @@ def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
     ends = [*range(first, n, size), n] if first else [*range(size, n, size), n]
     held, taken, at = 0, set[int](), 0
     for end in ends:
-        nothing = chain.treat(chain.units[at].start, stops[end - 1], frozenset())
+        nothing = treatment(chain, chain.units[at].start, stops[end - 1], frozenset())
         option = options._option(Stretch(at, end, []), Way("", nothing, Part(stops[end - 1])))
         held += option.held
-        taken |= chain.treat(option.start, option.stop, frozenset()).takes
+        taken |= treatment(chain, option.start, option.stop, frozenset()).takes
         at = end
     return held, chain.bytes(taken)
 
@@ -241,7 +241,7 @@ def test_ways_that_meet_again_are_walked_once() -> None:
     chain.maker = Counted(chain.maker)
     kept = {s.first for s in chain.steps[::7]}
     for keep in (frozenset[int](), frozenset(kept)):
-        assert chain.treat(0, n, keep).kept <= keep
+        assert treatment(chain, 0, n, keep).kept <= keep
     assert chain.maker.looks
 
 
@@ -252,9 +252,9 @@ def test_a_result_spares_its_operand_where_all_is_kept() -> None:
     net.initialize()
     chain = training_chain(net, (mx.np.ones((4, 16)),))
     dense, relu, *_ = (s.first for s in chain.steps)
-    assert chain.treat(0, len(chain.steps), None).kept == {relu}
+    assert treatment(chain, 0, len(chain.steps), None).kept == {relu}
     # Elsewhere relu is computed again for its own derivative, which finds no result by a name.
-    assert chain.treat(0, len(chain.steps), frozenset({dense})).kept == {dense}
+    assert treatment(chain, 0, len(chain.steps), frozenset({dense})).kept == {dense}
 
 
 @pytest.mark.parametrize(("wide", "held"), [(64, 0), (3, 4 * 16 * 4)])

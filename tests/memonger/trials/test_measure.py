@@ -11,7 +11,7 @@ from jax import lax
 
 import mxjax as mx
 from mxjax import errors, memonger
-from mxjax.memonger.trials.measure import counts, repeated
+from mxjax.hlo import counts, repeated
 
 pytestmark = pytest.mark.programs
 
