@@ -73,8 +73,11 @@ class Inference:
     statistics: bool = False
     #: Its gradient does not depend on that of its result; a function of the attributes may say so.
     loss: bool | Callable[[dict[str, Any]], bool] = False
-    #: The result's dtype, whatever comes in; ``"attribute"``: what its attribute ``dtype`` or that one's default says.
-    dtype: str | None = None
+    #: The result's dtype, whatever comes in; ``"attribute"``: what its attribute ``dtype`` or that one's default says;
+    #: or a function of the attributes.
+    dtype: str | Callable[[dict[str, Any]], str] | None = None
+    #: The dtypes of arrays by their names, where nothing says another; results after the first are float32 beside them.
+    dtypes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -37,6 +37,7 @@ _LABELS = Given(
         case(_ANCHORS, _LABELS, f(2, 3, 4), negative_mining_ratio=1.0, overlap_threshold=0.3),
     ],
     outputs=3,
+    results=("loc_target", "loc_mask", "cls_target"),
     **_FLAT,
     loops=True,
 )
@@ -300,6 +301,7 @@ def _proposal_row(name: str) -> Any:
                  scales=(1.0, 2.0), ratios=(1.0,), rpn_post_nms_top_n=5, output_score=True),
         ],
         outputs=lambda attrs, n: 2 if attrs["output_score"] else 1,
+        results=lambda attrs: ("output", "score") if attrs.get("output_score") else (),
         loops=True, onnx="proposal",
         **_WIDE,
     )  # fmt: skip

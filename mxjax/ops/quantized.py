@@ -8,7 +8,7 @@ row or filter; the bounds of the products are then arrays that broadcast against
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ..core import compiler
 from .lowering.patches import whole_convolution
 from .lowering.product import of_bytes
-from .nn import _spatial, pooling
+from .nn import _MOVING, _convolution_shapes, _dense_shapes, _of_channels, _spatial, pooling
 from .samples import Given, case, f, i
 from .table import op
 
@@ -27,6 +27,32 @@ _MOST = {"int8": 127, "uint8": 255, "int32": 2147483647}
 _RANGE = {"int8": 127.5, "uint8": 255.5, "int32": 2147483647}
 _LO, _HI = Given([-1.0]), Given([2.0])
 _I8 = i(2, 4, low=-127, high=127, dtype="int8")
+
+
+def _beside(*bounds: str, of: Callable[..., Any] | None = None, **dtypes: str) -> dict[str, Any]:
+    """Columns of a row whose arrays of these names are bounds, (1,) and float32; other shapes are as in the row of floats."""
+
+    def shapes(shape: tuple[int, ...], /, **attrs: Any) -> dict[str, tuple[int, ...]]:
+        found = {} if of is None else of(shape, **attrs)
+        there = [b for b in bounds if of is None or b.partition("_")[2] in ("data", *found)]
+        return {**found, **dict.fromkeys(there, (1,))}
+
+    return dict(shapes=shapes, dtypes={**dict.fromkeys(bounds, "float32"), **dtypes})
+
+
+def _out_type(attrs: dict[str, Any]) -> str:
+    return "int8" if attrs["out_type"] == "auto" else attrs["out_type"]
+
+
+def _of_sums(attrs: dict[str, Any]) -> str:
+    if attrs.get("enable_float_output"):
+        return "float32"
+    return "int32" if None in (attrs["min_calib_range"], attrs["max_calib_range"]) else "int8"
+
+
+_NAMED = dict(results=("output", "min_output", "max_output"), **_TRIPLE)
+_RANGES = ("min_range", "max_range")
+_DATA = _beside("min_data", "max_data")
 
 
 def _one(x: Any) -> Any:
@@ -80,6 +106,9 @@ def _quantized(
     nd_contrib="quantize",
     internal="_contrib_quantize",
     samples=[case(f(3, 4), _LO, _HI), case(f(3, 4), _LO, _HI, out_type="int8")],
+    **_beside(*_RANGES),
+    typed=(),
+    dtype=_out_type,
     **_TRIPLE,
 )
 def quantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "uint8") -> Any:
@@ -95,6 +124,9 @@ def quantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "uint
         case(f(3, 4)),
         case(f(3, 4), out_type="uint8", min_calib_range=-1.0, max_calib_range=1.5),
     ],
+    typed=(),
+    dtype=_out_type,
+    dtypes={"min_range": "float32"},
     **_TRIPLE,
 )
 def quantize_v2(
@@ -132,6 +164,9 @@ def quantize_v2(
 @op(
     nd_contrib="dequantize",
     samples=[case(_I8, _LO, _HI), case(i(3, high=200, dtype="uint8"), _LO, _HI)],
+    **_beside(*_RANGES, data="int8"),
+    typed=(),
+    dtype="float32",
     **_ROW,
 )
 def dequantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "float32") -> Any:
@@ -150,6 +185,9 @@ def dequantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "fl
         case(i(2, 3, low=-9000, high=9000), _LO, _HI),
         case(i(2, 3, low=-9000, high=9000), _LO, _HI, min_calib_range=-0.1, max_calib_range=0.2),
     ],
+    **_beside(*_RANGES, data="int32"),
+    typed=(),
+    dtype=_out_type,
     **_TRIPLE,
 )
 def requantize(
@@ -208,6 +246,15 @@ def _ordered(given: Sequence[Any], no_bias: bool) -> list[Any]:
 _BOUNDS = [_LO, _HI, _LO, _HI]
 
 
+def _layer(of: Callable[..., Any]) -> dict[str, Any]:
+    bounds = _LAYER.split()[3:]
+    return {
+        **_beside(*bounds, of=of, data="int8", weight="int8", bias="int8"),
+        "typed": (),
+        "dtype": "int32",
+    }
+
+
 @op(
     npx="quantized_fully_connected",
     nd_contrib="quantized_fully_connected",
@@ -224,7 +271,8 @@ _BOUNDS = [_LO, _HI, _LO, _HI]
         ),
         case(_I8, i(3, 4, low=-127, high=127, dtype="int8"), *_BOUNDS, num_hidden=3, no_bias=True),
     ],
-    **_TRIPLE,
+    **_layer(_dense_shapes),
+    **_NAMED,
 )
 @_arrays(_LAYER, 2)
 def quantized_fully_connected(
@@ -252,7 +300,8 @@ def quantized_fully_connected(
         case(i(1, 4, 3, 3, low=-127, high=127, dtype="int8"), i(4, 4, 2, 2, low=-127, high=127, dtype="int8"),
              i(4, low=-127, high=127, dtype="int8"), *_BOUNDS, _LO, _HI, kernel=(2, 2), num_filter=4),
     ],
-    **_TRIPLE,
+    **_layer(_convolution_shapes),
+    **_NAMED,
 )  # fmt: skip
 @_arrays(_LAYER, 2)
 def quantized_conv(
@@ -308,7 +357,9 @@ def quantized_conv(
             pool_type="avg",
         ),
     ],
-    **_TRIPLE,
+    **_DATA,
+    typed=(0,),
+    **_NAMED,
 )
 def quantized_pooling(
     data: Any,
@@ -344,7 +395,10 @@ def quantized_pooling(
     nd_contrib="quantized_act",
     internal="_contrib_quantized_act",
     samples=[case(_I8, _LO, _HI, act_type="relu")],
-    **_TRIPLE,
+    **_beside("min_data", "max_data", data="int8"),
+    typed=(),
+    dtype="int8",
+    **_NAMED,
 )
 def quantized_act(data: Any, min_data: Any, max_data: Any, *, act_type: str) -> Any:
     """The larger of int8 numbers and 0, with the same bounds."""
@@ -360,7 +414,9 @@ def quantized_act(data: Any, min_data: Any, max_data: Any, *, act_type: str) -> 
     nd_contrib="quantized_flatten",
     internal="_contrib_quantized_flatten",
     samples=[case(i(2, 3, 2, dtype="int8"), _LO, _HI)],
-    **_TRIPLE,
+    **_DATA,
+    typed=(0,),
+    **_NAMED,
 )
 def quantized_flatten(data: Any, min_data: Any, max_data: Any) -> Any:
     """(N, ...) as (N, all others), with the same bounds."""
@@ -374,7 +430,9 @@ def quantized_flatten(data: Any, min_data: Any, max_data: Any) -> Any:
     internal="_npx_quantized_transpose",
     aliases=("_contrib_quantized_transpose",),
     samples=[case(_I8, _LO, _HI), case(_I8, _LO, _HI, axes=(0, 1))],
-    **_TRIPLE,
+    **_DATA,
+    typed=(0,),
+    **_NAMED,
 )
 def quantized_transpose(data: Any, min_data: Any, max_data: Any, *, axes: Any = ()) -> Any:
     """The axes in another order, reversed by default, with the same bounds."""
@@ -387,7 +445,9 @@ def quantized_transpose(data: Any, min_data: Any, max_data: Any, *, axes: Any = 
     nd_contrib="quantized_reshape",
     internal="_contrib_quantized_reshape",
     samples=[case(_I8, _LO, _HI, shape=(4, 2))],
-    **_TRIPLE,
+    **_DATA,
+    typed=(0,),
+    **_NAMED,
 )
 def quantized_reshape_nd(
     data: Any,
@@ -409,7 +469,9 @@ def quantized_reshape_nd(
     npx="quantized_reshape",
     internal="_npx_quantized_reshape",
     samples=[case(_I8, _LO, _HI, newshape=(4, 2))],
-    **_TRIPLE,
+    **_DATA,
+    typed=(0,),
+    **_NAMED,
 )
 def quantized_reshape(
     data: Any,
@@ -444,7 +506,7 @@ def quantized_reshape(
             num_args=2,
         )
     ],
-    **_TRIPLE,
+    **_NAMED,
 )
 def quantized_concat(*data: Any, num_args: int | None = None, dim: int = 1) -> Any:
     """8-bit arrays one after the other on the widest of their scales: n arrays, then low and high of each."""
@@ -472,6 +534,9 @@ def _of_two(name: str, **more: Any) -> Any:
             case(_I8, _I8, *_BOUNDS, min_calib_range=-2.0, max_calib_range=2.5),
             *more.pop("samples", []),
         ],
+        **_beside(*_TWO.split()[2:], lhs="int8", rhs="int8"),
+        typed=(),
+        dtype=_of_sums,
         **_ROW,
         **more,
     )
@@ -525,12 +590,21 @@ def quantized_elemwise_mul(
     return (whole, *_pair(unit * _MOST["int32"]))
 
 
+def _table(
+    shape: tuple[int, ...], *, input_dim: int, output_dim: int, **attrs: Any
+) -> dict[str, tuple[int, ...]]:
+    return {"weight": (input_dim, output_dim)}
+
+
 @op(
     npx="quantized_embedding",
     nd_contrib="quantized_embedding",
     internal="_contrib_quantized_embedding",
     samples=[case(Given([0, 2]), i(3, 2, dtype="int8"), _LO, _HI, input_dim=3, output_dim=2)],
-    **_TRIPLE,
+    **_beside("min_weight", "max_weight", of=_table, weight="int8"),
+    typed=(),
+    dtype="int8",
+    **_NAMED,
 )
 def quantized_embedding(
     data: Any,
@@ -554,7 +628,10 @@ def quantized_embedding(
         case(i(1, 2, 2, 2, low=-127, high=127, dtype="int8"), f(2), f(2), f(2), f(2, low=0.5), _LO, _HI, min_calib_range=-3.0,
              max_calib_range=3.0)
     ],
-    **_TRIPLE,
+    **_beside("min_data", "max_data", of=_of_channels(*_MOVING), data="int8", **dict.fromkeys(_MOVING, "float32")),
+    typed=(),
+    dtype="int8",
+    **_NAMED,
 )  # fmt: skip
 def quantized_batch_norm(
     data: Any,

@@ -130,7 +130,9 @@ _HAWKES = [
 ]  # fmt: skip
 
 
-@op(nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, smooth=False, loops=True)
+@op(
+    nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, results=("output", "out_state"), smooth=False, loops=True
+)  # fmt: skip
 def hawkesll(
     lda: Any,
     alpha: Any,

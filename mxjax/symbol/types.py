@@ -48,6 +48,8 @@ def _own(node: Node) -> Any:
         if isinstance(node.params.get(key), str):
             return node.params[key]
     said = node.op.inference.dtype
+    if callable(said):
+        return said({**node.op.attr_defaults, **node.params})
     if said not in (None, "attribute"):
         return said
     if not node.inputs or said == "attribute":
@@ -60,6 +62,9 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
     assert node.op is not None
     facts = node.op.inference
     ins = [n for n, _ in node.inputs]
+    for name, array in zip(node.names, ins, strict=False):
+        if found[array] is None:
+            found[array] = facts.dtypes.get(name)
     if (
         facts.typed == ()
     ):  # a cast: the result's dtype is what it says, the arrays' follow from elsewhere
@@ -145,7 +150,10 @@ def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: 
 
     return (
         [shown(found[n]) for n in nodes if n.is_variable and n not in states],
-        [shown(found[n]) for n, _ in symbol._entries],
+        [
+            np.float32 if k and n.op is not None and n.op.inference.dtypes else shown(found[n])
+            for n, k in symbol._entries
+        ],
         [shown(found[n]) for n in nodes if n in states],
     )
 
