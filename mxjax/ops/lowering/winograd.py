@@ -16,10 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mxjax.core.compile.compiler_options import cores
 from mxjax.core.compile.cpu_product import materialize
 
 # What the sums of tiles take at a time: they stay in the processor's cache from their making to their product.
 PIECE_BYTES = 1 << 20
+# Several cores divide each operation on a piece, which is so many times as large for each of them, and at most so large.
+PER_CORE = 8
+MOST_BYTES = 64 << 20
 # Fewer channels and filters than this together make products too narrow for what the sums cost.
 LEAST = 96
 # Of the products by the definition at most so many may be left; and so many filters or channels to one tile.
@@ -62,10 +66,15 @@ class _Pieces(NamedTuple):
     wide: int
 
 
+def _piece_bytes() -> int:
+    count = cores()
+    return PIECE_BYTES if count == 1 else min(count * PER_CORE * PIECE_BYTES, MOST_BYTES)
+
+
 def _pieces(images: int, out: tuple[int, int], channels: int, filters: int) -> _Pieces:
-    """Pieces of at most PIECE_BYTES, or of what the filters' sums take, which are read or written in each turn."""
+    """Pieces of at most so many bytes, or of what the filters' sums take, which are read or written in each turn."""
     high, wide = tiles(out)
-    one, most = 16 * high * wide * channels * 4, max(PIECE_BYTES, 16 * channels * filters * 4)
+    one, most = 16 * high * wide * channels * 4, max(_piece_bytes(), 16 * channels * filters * 4)
     bands = min(high, -(-one // most))
     rows = -(-high // bands)
     bands = -(-high // rows)
