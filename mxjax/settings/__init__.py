@@ -326,7 +326,11 @@ def child_environment(**changes: str | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def backend_starting() -> Iterator[None]:
-    """The environment in which JAX's backends start: it has in addition what options mean that nobody has set."""
+    """The environment in which JAX's backends start: it has in addition what options mean that nobody has set.
+
+    Yields:
+      None: it is as before afterwards.
+    """
     unset = GPU_DISPATCH not in os.environ
     if unset:
         os.environ[GPU_DISPATCH] = "1"
