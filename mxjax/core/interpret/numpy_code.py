@@ -22,7 +22,7 @@ from .numpy_control import ALL, CONTROL, body_of
 from .numpy_linalg import LINALG, linear_solve
 from .numpy_primitives import TABLE
 from .numpy_rules import NotHere, Op, Rule, dtype_out, spread
-from .numpy_shared import exactly, product_and_sum
+from .numpy_shared import NUMBERS, exactly, product_and_sum
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096
@@ -360,7 +360,11 @@ class _Body:
                 return self.code.function(closed.jaxpr, closed.consts, inputs, (factor, lengths))
 
             return control(eqn, inner)
-        if drawn and name in ROUNDED and getattr(eqn.invars[0].aval.dtype, "kind", "") == "f":
+        if (
+            drawn
+            and (name in ROUNDED or name in NUMBERS)
+            and getattr(eqn.invars[0].aval.dtype, "kind", "") == "f"
+        ):
             return Op(exactly(name, tuple(sorted(eqn.params.items()))), spreads=True)
         if (
             name == "sort"

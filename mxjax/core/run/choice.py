@@ -67,6 +67,11 @@ def buys_operator(spent: float, lost: float, price: float, sure: bool) -> bool:
     return spent + lost > price * (1 if spent or sure else constants.ONE_RUN)
 
 
+def buys_function(numbers: int) -> bool:
+    """Whether a function that NumPy has not is a program, once it has computed so many numbers one by one."""
+    return numbers * constants.BY_NUMBER > constants.FUNCTION
+
+
 def first_form(prices: Prices, size: Size, paid: float, coming: int | None, several: bool) -> Form:
     """How a program is compiled first: in a loop whose length is known as it takes least in all.
 

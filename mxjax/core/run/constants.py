@@ -18,6 +18,8 @@ PRODUCT: Annotated[int, "ps", "CPU: a product with its sum in OpenBLAS's sgemm"]
 CONVOLVED: Annotated[int, "ps", "CPU, 64 channels at 74 GFLOP/s: one in a convolution"] = 40
 WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbers"] = 100
 UNKNOWN: Annotated[int, "equations", "chosen: of a call that cannot be traced"] = 20
+BY_NUMBER: Annotated[float, "us", "CPU: erf, lgamma of one number by Python's `math`"] = 0.2
+FUNCTION: Annotated[float, "us", "CPU: the program of one of these, 60 to 90 ms"] = 75_000.0
 FETCH: Annotated[
     float, "us", "GPU, an array that it computed: NumPy waits for it and for what was begun before"
 ] = 1000.0

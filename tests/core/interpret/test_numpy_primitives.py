@@ -11,9 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
+from scipy import special
 
 from mxjax.core.compile import cpu_code
 from mxjax.core.graph.primitives import ROUNDED
+from mxjax.core.interpret import numpy_shared
 from mxjax.core.interpret.numpy_code import Code
 from mxjax.core.interpret.numpy_primitives import TABLE, _chosen
 from mxjax.core.interpret.numpy_rules import NotHere
@@ -793,3 +795,49 @@ def test_estimates_of_work():
     assert 50 * 8 * 8 * 16 <= product.library(()) <= 200 * 8 * 8 * 16  # picoseconds
     loop = Code(jax.make_jaxpr(lambda x: lax.scan(lambda c, v: (c + v, None), x[0], x)[0])(shape))
     assert 8 <= loop.steps(()) <= 24
+
+
+SPECIAL = [0.0, -0.0, 1e-30, 1e-8, 3e-4, 0.1, 0.49, 0.5, 0.999, 1.0, 1.4616, 2.0, 7.5, 30.0, 1e4, 1e30,
+           -1e-8, -3e-4, -0.3, -0.999, -1.0, -2.0, -2.5, -7.25, -100.7, np.inf, -np.inf, np.nan]  # fmt: skip
+
+
+THEIRS = {"erf": special.erf, "erfc": special.erfc, "erf_inv": special.erfinv,
+          "lgamma": lambda x: special.gammaln(np.where(np.isneginf(x), np.inf, x)),
+          "digamma": special.digamma}  # fmt: skip
+#: Where XLA has NaN: the poles of digamma.
+THEIRS_IS_NAN = {
+    name: (lambda x: (x <= 0) & (np.floor(x) == x)) if name == "digamma" else np.isnan
+    for name in THEIRS
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", sorted(numpy_shared.NUMBERS))
+def test_functions_of_few_numbers_agree_with_their_programs(name, dtype):
+    x = np.concatenate([SPECIAL, np.linspace(-0.99, 0.99, 50), np.linspace(0.01, 40, 50)]).astype(
+        "float32"
+    )
+    x = x.astype(dtype)
+    made = numpy_shared.nearly(name)(x)
+    assert made.dtype == dtype
+    with np.errstate(over="ignore"):
+        true = THEIRS[name](x.astype("float64"))
+        true = np.where(THEIRS_IS_NAN[name](x), np.nan, true).astype(dtype)
+        program = numpy_shared.exactly(name)(x.astype("float32")).astype(dtype)
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(made, true, 2 * eps, 1e-38)
+    np.testing.assert_allclose(
+        made, program, 20 * eps, 16 * eps
+    )  # XLA's lose digits near their zeros
+
+
+def test_a_function_of_many_numbers_is_a_program(monkeypatch):
+    monkeypatch.setattr(numpy_shared, "_computed", {})
+    ran = []
+    monkeypatch.setattr(numpy_shared, "exactly", lambda *_: lambda x: [ran.append(x.size), x][1])
+    fn = numpy_shared.nearly("erf")
+    for _ in range(5):
+        fn(np.ones(100_000, "float32"))
+    assert ran == [100_000] * 2
+    fn(np.ones(3, "float64"))
+    assert ran[2:] == [3]  # of float64 each digit counts
