@@ -90,6 +90,7 @@ NAMES = {
     "partial_eval": Private(("jax._src.interpreters.partial_eval:",), _QUICK),
     "source_info": Private(("jax._src.source_info_util:",), _QUICK),
     "lu": Private(("jax._src.linear_util:",), _QUICK),
+    "loops": Private(("jax._src.lax.control_flow.loops:",), _QUICK),
     "global_state": Private(
         ("jax._src.distributed:global_state",), "rank 0 is told to the others by the machine's name"
     ),
@@ -98,11 +99,13 @@ NAMES = {
 
 #: What is replaced in JAX for the whole process, with what it is for. `jax.grad` and its like ask the function's result
 #: for its shape, and begin with a one of its kind; JAX has no protocol for results that are trees of one number, so
-#: these functions answer for our arrays first, and are JAX's own for all else (`array/transformations.py`).
+#: these functions answer for our arrays first, and are JAX's own for all else (`array/transformations.py`). And
+#: JAX's module of loops sees the flag `jax_disable_jit` as off while a call is traced (`core/graph/tracing.py`).
 REPLACED = {
     "jax._src.api:_check_scalar": _JAX_GRAD,
     "jax._src.lax.lax:_one": _JAX_GRAD,
     "jax._src.lax.lax:_one_vjp": _JAX_GRAD,
+    "jax._src.lax.control_flow.loops:config": _QUICK,
 }
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from ..._jax_private import find
+from ...scopes import scope, undone
 
 _now = threading.local()  # .frame: what is being traced in this thread
 
@@ -68,6 +69,64 @@ def _probe(x: Any, g: Any) -> Any:
     frame = _now.frame
     out, pull = _pulled(frame, lambda y: jax.lax.mul(jax.lax.sin(y), y), (x,), (True,))
     return (out, *pull(g))
+
+
+class _Flag:
+    """`jax_disable_jit` as loops see it."""
+
+    def __init__(self, flag: Any):
+        self._flag = flag
+
+    @property
+    def value(self) -> bool:
+        return bool(self._flag.value) and not getattr(_now, "inline", False)
+
+
+class _Config:
+    """JAX's configuration as its module of loops sees it: a trace of ours without ``jit`` does not unroll them."""
+
+    def __init__(self, config: Any):
+        self._config = config
+        self.disable_jit = _Flag(config.disable_jit)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._config, name)
+
+
+@functools.cache
+def _keeps_loops() -> bool:
+    """Whether loops stay loops where functions are traced without ``jit``; else JAX would unroll them."""
+    loops = find("loops")
+    try:
+        loops.config = _Config(loops.config)
+        with inlined():
+            made = jax.make_jaxpr(lambda x: jax.lax.scan(lambda c, v: (c + v, c), 0.0, x)[0])(
+                jax.ShapeDtypeStruct((3,), "float32")
+            )
+        return [e.primitive.name for e in made.eqns] == ["scan"]
+    except Exception:  # another JAX
+        return False
+
+
+@scope
+def inlined() -> Iterator[None]:
+    """Functions under ``jit`` are traced where they are called, which is quicker than each apart; loops stay loops."""
+    before = getattr(_now, "inline", False)
+
+    def undo() -> None:
+        _now.inline = before
+
+    _now.inline = True
+    with jax.disable_jit():
+        yield from undone(undo)
+
+
+def run_inlined(fn: Callable[..., Any], arrays: Sequence[Any], loops: bool) -> Any:
+    """A function as it is traced: without ``jit`` where that leaves the loops in it, if there are some, as they are."""
+    if loops and not _keeps_loops():
+        return fn(*arrays)
+    with inlined():
+        return fn(*arrays)
 
 
 def jaxpr_of(fn: Callable[..., Any], structs: Sequence[Any]) -> Any:

@@ -141,3 +141,34 @@ def test_another_jax_traces_by_itself(monkeypatch):
     x = np.float32([0.5, 2.0])
     closed, got = gradient(lambda a: a * a, x)
     assert type(closed) is not tracing.Closed and got.tolist() == [1.0, 4.0]
+
+
+def test_loops_stay_loops_where_jit_is_left_out():
+    def fn(a):
+        total = jax.lax.scan(lambda c, v: (c + v, c), jnp.float32(0), a)[0]
+        many = jax.lax.while_loop(lambda v: v < 100, lambda v: v * 2, total)
+        return jnp.where(a > 0, many, jax.lax.fori_loop(0, 3, lambda k, v: v + k, total))
+
+    x = np.float32([1.0, -2.0, 3.0])
+    closed = tracing.jaxpr_of(
+        lambda a: tracing.run_inlined(fn, [a], loops=True), [jax.ShapeDtypeStruct((3,), "float32")]
+    )
+    names = [e.primitive.name for e in closed.jaxpr.eqns]
+    assert "jit" not in names and names.count("scan") == 2 and names.count("while") == 1
+    got = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, x)[0]
+    np.testing.assert_array_equal(got, [128.0, 5.0, 128.0])
+    unrolled = []
+    with jax.disable_jit():  # the user's own is as it was
+        jax.lax.scan(lambda c, v: (unrolled.append(v), (c, c))[1], 0.0, jnp.ones(4))
+    assert len(unrolled) == 4
+
+
+def test_a_jax_whose_loops_are_others_has_jit_around_them(monkeypatch):
+    monkeypatch.setattr(tracing, "_keeps_loops", lambda: False)
+    closed = tracing.jaxpr_of(
+        lambda a: tracing.run_inlined(
+            lambda b: jax.lax.scan(lambda c, v: (c + v, c), 0.0, b)[0], [a], True
+        ),
+        [jax.ShapeDtypeStruct((3,), "float32")],
+    )
+    assert [e.primitive.name for e in closed.jaxpr.eqns] == ["scan"]
