@@ -16,7 +16,7 @@ from jax.lax import convert_element_type_p
 from ... import errors
 from ..compile.compiler import for_platform, platform_of, wide_types
 from ..graph.jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
-from ..graph.tracing import run_inlined
+from ..graph.tracing import run_inlined, shapes_of
 from ..hooks import operator_wrappers, recorded
 from ..interpret.direct import Rules, directly
 from ..interpret.symbolic import trace
@@ -350,9 +350,10 @@ class Call:
             return found.shapes(), found.many
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
         with wide_types(), for_platform(platform_of(device)):
-            out = jax.eval_shape(self.unjitted, *structs)
-        many = isinstance(out, (tuple, list))
-        return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in (out if many else (out,))), many
+            quick = not self.effect and self.graph is None
+            quick = quick and (type(self) is Call or self.forward is not None)  # no graph's
+            outs, many = shapes_of(self.unjitted, structs, quick=quick)
+        return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in outs), many
 
     def general(self, avals: Sequence[Any]) -> tuple[Call, tuple[int, ...]]:
         """The call that keeps the traces of this one for operands like these, and its own lengths, those above 1.

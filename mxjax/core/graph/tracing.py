@@ -140,6 +140,23 @@ def jaxpr_of(fn: Callable[..., Any], structs: Sequence[Any]) -> Any:
     return jax.make_jaxpr(fn)(*structs)
 
 
+def shapes_of(
+    fn: Callable[..., Any], structs: Sequence[Any], *, quick: bool
+) -> tuple[Sequence[Any], bool]:
+    """What a function of such arrays gives, and whether that is a tuple; where not ``quick``, by `jax.eval_shape`."""
+    many = []
+
+    def noted(*arrays: Any) -> Any:
+        out = fn(*arrays)
+        many.append(isinstance(out, (tuple, list)))
+        return out
+
+    if quick:
+        return jaxpr_of(noted, structs).out_avals, many[-1]
+    out = jax.eval_shape(noted, *structs)
+    return out if many[-1] else (out,), many[-1]
+
+
 def _in_one(parts: _Jax, fn: Callable[..., Any], structs: Sequence[Any]) -> Closed:
     core, _, pe, source, nowhere = parts
     trace = pe.DynamicJaxprTrace(nowhere, parent_trace=core.trace_ctx.trace)
