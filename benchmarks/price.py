@@ -149,11 +149,9 @@ def within(part: str) -> list[dict[str, Any]]:
         return better(form, name, device, lowered, options, closed, size, *paid)
 
     tiers.better = spy
-    if part == "ops":
+    if part in ("ops", "networks"):  # which NumPy would begin with
         mx.config.set("engine.cold", "compile")
-        _operators()
-    elif part == "networks":
-        _networks()
+        (_operators if part == "ops" else _networks)()
     else:
         _job(part)
     return programs
