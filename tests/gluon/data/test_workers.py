@@ -453,7 +453,10 @@ def run(arguments, variables=(), **options):
     )
 
 
-@pytest.mark.parametrize("way", ["file", "stdin", "command", "module"])
+# Programs of `python -c` with workers there are more below.
+@pytest.mark.parametrize(
+    "way", ["file", "stdin", "module", pytest.param("command", marks=pytest.mark.slow)]
+)
 def test_programs_need_no_main_guard(way, tmp_path):
     path = tmp_path / "train_digits.py"
     path.write_text(script())
@@ -550,7 +553,9 @@ def test_modules_under_their_other_names_are_found_in_workers():
     assert first == ("_Closed", "NDArray") and second == ("module", "NDArray")
 
 
-@pytest.mark.parametrize("variable", ["MXJAX_ENGINE_DEVICE", "MGE_DEFAULT_DEVICE"])
+@pytest.mark.parametrize(
+    "variable", ["MXJAX_ENGINE_DEVICE", pytest.param("MGE_DEFAULT_DEVICE", marks=pytest.mark.slow)]
+)
 def test_jax_in_workers_stays_on_the_cpu(variable, tmp_path):
     """Whatever device the program's own arrays go to, which here is one that no worker sees."""
     program = """

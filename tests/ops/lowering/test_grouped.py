@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -59,11 +60,19 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: "-".join(f"{a}{b}" for a, b in w))
-@pytest.mark.parametrize("groups,channels,filters", GROUPS)
-def test_groups_equal_lax(groups, channels, filters, window):
+def every_other(*choices):
+    """The combinations; those with the slow tests whose places add up to an odd number."""
+    for combination in product(*map(enumerate, choices)):
+        odd = sum(place for place, _ in combination) % 2
+        values = [value for _, value in combination]
+        yield pytest.param(*values, marks=[pytest.mark.slow] if odd else [])
+
+
+@pytest.mark.parametrize(("sizes", "window"), every_other(GROUPS, WINDOWS))
+def test_groups_equal_lax(sizes, window):
+    groups, channels, filters = sizes
     kernel, stride, dilate, pad, size = window
-    layout = "NHWC" if WINDOWS.index(window) % 2 else "NCHW"
+    layout = "NHWC" if WINDOWS.index(window) // 2 % 2 else "NCHW"  # each number of groups meets both
     x, w = normal(3, channels, *size), normal(filters, channels // groups, *kernel)
 
     def turned(a):
@@ -174,10 +183,12 @@ VOLUMES = [
 ]
 
 
-@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
-@pytest.mark.parametrize("kernel,stride,dilate,pad", VOLUMES)
-@pytest.mark.parametrize("groups,channels,filters", [(1, 3, 4), (3, 3, 3), (2, 4, 2)])
-def test_volumes_equal_lax(groups, channels, filters, kernel, stride, dilate, pad, layout):
+@pytest.mark.parametrize(
+    ("layout", "window", "sizes"),
+    every_other(["NCDHW", "NDHWC"], VOLUMES, [(1, 3, 4), (3, 3, 3), (2, 4, 2)]),
+)
+def test_volumes_equal_lax(layout, window, sizes):
+    (kernel, stride, dilate, pad), (groups, channels, filters) = window, sizes
     x, w, b = (
         normal(2, channels, 7, 6, 5),
         normal(filters, channels // groups, *kernel),
@@ -219,16 +230,20 @@ def test_a_volume_s_gradient_has_no_convolution_of_three_dimensions():
     assert not re.search(r"dim_numbers = \[b, 0, 1, 2", text)
 
 
-@pytest.mark.parametrize("layout", [None, "last"])
-@pytest.mark.parametrize(
-    "groups,kernel,stride,dilate,pad,adj",
-    [(1, (4, 4), 2, 1, 1, 0), (2, (3, 2), 3, 1, 0, 1), (4, (3, 3), 2, 2, 2, 1), (1, (3,), 2, 1, 1, 1),
-     (1, (2, 3, 2), 2, 1, 0, 0), (1, (2, 2), 1, 1, 0, 1)],
-)  # fmt: skip
-def test_transposed_convolutions_equal_those_of_zeros_between_pixels(
-    groups, kernel, stride, dilate, pad, adj, layout
-):
+TRANSPOSED = [
+    (1, (4, 4), 2, 1, 1, 0),
+    (2, (3, 2), 3, 1, 0, 1),
+    (4, (3, 3), 2, 2, 2, 1),
+    (1, (3,), 2, 1, 1, 1),
+    (1, (2, 3, 2), 2, 1, 0, 0),
+    (1, (2, 2), 1, 1, 0, 1),
+]
+
+
+@pytest.mark.parametrize(("layout", "case"), every_other([None, "last"], TRANSPOSED))
+def test_transposed_convolutions_equal_those_of_zeros_between_pixels(layout, case):
     """The last has a row more than any convolution reaches, and stays as it is."""
+    groups, kernel, stride, dilate, pad, adj = case
     n = len(kernel)
     x, w, b = normal(2, 4, *(4, 3, 3)[:n]), normal(4, 4 // groups, *kernel), normal(4)
     how = {
