@@ -72,7 +72,8 @@ def every_other(*choices):
 def test_groups_equal_lax(sizes, window):
     groups, channels, filters = sizes
     kernel, stride, dilate, pad, size = window
-    layout = "NHWC" if WINDOWS.index(window) // 2 % 2 else "NCHW"  # each number of groups meets both
+    # Each number of groups meets both layouts.
+    layout = "NHWC" if WINDOWS.index(window) // 2 % 2 else "NCHW"
     x, w = normal(3, channels, *size), normal(filters, channels // groups, *kernel)
 
     def turned(a):
