@@ -227,7 +227,8 @@ def leaky_relu(
     if act_type in ("leaky", "rrelu"):
         return jnp.where(x > 0, x, fitted(slope, x.dtype) * x)
     if act_type == "elu":
-        return jnp.where(x > 0, x, fitted(slope, x.dtype) * jnp.expm1(jnp.minimum(x, 0)))
+        below = jnp.where(x > 0, 0, x)  # of `minimum` half the slope would come at 0
+        return jnp.where(x > 0, x, fitted(slope, x.dtype) * jnp.expm1(below))
     if act_type == "selu":
         return jax.nn.selu(x)
     if act_type in ("gelu", "gelu_erf"):
@@ -294,7 +295,9 @@ def _smooth_l1(x: Any, s2: Any) -> Any:
 @op(nd="hard_sigmoid", samples=[case(f(3, 4))], numbers=("alpha", "beta"), onnx="hard_sigmoid")
 def hard_sigmoid(data: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     """clip(alpha * x + beta, 0, 1)."""
-    return jnp.clip(fitted(alpha, data.dtype) * data + fitted(beta, data.dtype), 0, 1)
+    line = fitted(alpha, data.dtype) * data + fitted(beta, data.dtype)
+    # `clip` would have half of the slope where it bends, MXNet has none there
+    return jnp.where(line <= 0, 0, jnp.where(line >= 1, 1, line))
 
 
 # -------------------------------------------------------------------------------------- softmax
@@ -514,6 +517,8 @@ def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
 
 @op(nd="softmax_cross_entropy", samples=[case(f(3, 4), Given([0, 3, 1]))], amp="full")
 def softmax_cross_entropy(data: Any, label: Any) -> Any:
-    """The sum over rows of -log softmax(data)[label], shape (1,)."""
+    """The sum over rows of -log softmax(data)[label], shape (1,); a row adds at most -log(1e-8), whose gradient is that of all."""
     at = label.astype("int32")[:, None]
-    return -jnp.take_along_axis(lowering.log_softmax(data, -1), at, 1).sum().reshape(1)
+    chosen = jnp.take_along_axis(lowering.log_softmax(data, -1), at, 1)
+    shown = jnp.maximum(chosen, float(np.log(np.float32(1e-8))))  # MXNet's bound
+    return -(chosen + lax.stop_gradient(shown - chosen)).sum().reshape(1)

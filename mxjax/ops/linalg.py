@@ -13,6 +13,7 @@ from jax import lax
 
 from .. import errors
 from ..core.run.failures import holding
+from .elementwise import absolute
 from .lowering.product import of_rows, product
 from .numbers import fitted
 from .samples import Given, Spd, case, f
@@ -408,6 +409,13 @@ def _infinite(ord: Any) -> Any:
     return {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
 
 
+def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
+    """JAX's norm; where it is one of magnitudes, a number that is 0 has no slope."""
+    ord = _infinite(ord)
+    x = absolute(x) if ord in (1, -1, np.inf, -np.inf) else x
+    return jnp.linalg.norm(x, ord, axis, keepdims)
+
+
 @op(
     "linalg_norm",
     np_linalg="norm",
@@ -426,7 +434,7 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
     MXNet's norms of integers are integers, and along an axis the largest magnitude instead of the norm.
     """
-    return jnp.linalg.norm(x, _infinite(ord), axis, keepdims)
+    return _norm(x, ord, axis, keepdims)
 
 
 @op(
@@ -442,14 +450,13 @@ def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = F
 
     In MXNet the axes of a tuple cannot be negative.
     """
-    ord = _infinite(ord)
     if axis is None:
         x, axis = x.reshape(-1), 0
     elif isinstance(axis, tuple):
         axis = tuple(a % x.ndim for a in axis)
         x = jnp.moveaxis(x, axis, range(len(axis)))
         x, axis = x.reshape(int(np.prod(x.shape[: len(axis)])), *x.shape[len(axis) :]), 0
-    return jnp.linalg.norm(x, 2 if ord is None else ord, axis, keepdims)
+    return _norm(x, 2 if ord is None else ord, axis, keepdims)
 
 
 @op(
@@ -465,7 +472,7 @@ def matrix_norm(x: Any, *, ord: Any = "fro", axis: Any = (-2, -1), keepdims: boo
         raise ValueError(
             f"matrix_norm takes the two axes of its matrices, such as axis=(-2, -1), got axis={axis}"
         )
-    return jnp.linalg.norm(x, _infinite(ord), tuple(axis), keepdims)
+    return _norm(x, ord, tuple(axis), keepdims)
 
 
 @op(

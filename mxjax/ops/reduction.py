@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from ..core import compiler
-from .elementwise import divided, floating
+from .elementwise import absolute, divided, floating
 from .numbers import cast_like_c
 from .samples import Given, case, f, i
 from .table import op
@@ -580,7 +580,7 @@ def norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
     """L1 or L2 norm over axes."""
     axes = axes_of(axis, x.ndim)
     if order == 1:
-        return jnp.abs(x).sum(axes, keepdims=keepdims)
+        return absolute(x).sum(axes, keepdims=keepdims)
     if order == 2:
         return jnp.sqrt(jnp.square(x).sum(axes, keepdims=keepdims))
     raise ValueError(f"norm supports ord=1 and ord=2, got {order}")
