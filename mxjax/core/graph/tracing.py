@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from ..._jax_private import find
 from ...scopes import scope, undone
@@ -59,7 +60,9 @@ def _parts() -> _Jax | None:
     core, ad, pe, source, info = map(find, ("core", "ad", "partial_eval", "source_info", "lu"))
     try:
         made = _Jax(core, ad, pe, source, info.DebugInfo("call", "call", None, None))
-        _in_one(made, _probe, [jax.ShapeDtypeStruct((2,), "float32")] * 2)
+        found = _in_one(made, _probe, [jax.ShapeDtypeStruct((2,), "float32")] * 2)
+        if (len(found.jaxpr.invars), len(found.jaxpr.constvars), len(found.consts)) != (2, 1, 1):
+            return None
     except Exception:  # another JAX
         return None
     return made
@@ -67,7 +70,9 @@ def _parts() -> _Jax | None:
 
 def _probe(x: Any, g: Any) -> Any:
     frame = _now.frame
-    out, pull = _pulled(frame, lambda y: jax.lax.mul(jax.lax.sin(y), y), (x,), (True,))
+    out, pull = _pulled(
+        frame, lambda y: jax.lax.sin(y) * np.array([2, 3], np.float32), (x,), (True,)
+    )
     return (out, *pull(g))
 
 
@@ -174,12 +179,12 @@ def _in_one(parts: _Jax, fn: Callable[..., Any], structs: Sequence[Any]) -> Clos
         finally:
             _now.frame = None
         outs = [trace.to_jaxpr_tracer(x, here) for x in jax.tree.leaves(found)]
+        del trace.frame.invars[len(structs) :]  # tangents
         jaxpr, consts = trace.frame.to_jaxpr(trace, outs, nowhere, here)
+    if hasattr(jaxpr, "with_consts"):  # from JAX 0.12 on a jaxpr has them itself
+        jaxpr = jaxpr.with_consts(consts)
     if frame.tangents:
-        jaxpr = jaxpr.replace(
-            eqns=[e for e in jaxpr.eqns if frame.tangents.isdisjoint(e.outvars)],
-            invars=jaxpr.invars[: len(structs)],
-        )
+        jaxpr = jaxpr.replace(eqns=[e for e in jaxpr.eqns if frame.tangents.isdisjoint(e.outvars)])
     trace.invalidate()
     return Closed(jaxpr, consts)
 

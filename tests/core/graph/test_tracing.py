@@ -52,7 +52,7 @@ def test_gradients_of_rows_are_those_of_jax(names, monkeypatch):
             theirs, their_size, expected = computed(*of)
         assert shapes == theirs, call
         assert size <= 1 + 1.2 * their_size, call  # what a program is thought to cost
-        if isinstance(expected, str):
+        if isinstance(expected, str) or isinstance(numbers, str):
             assert numbers == expected, call
             continue
         for a, b in zip(numbers, expected, strict=True):
