@@ -48,7 +48,7 @@ def _agrees(load: Callable[[Sequence[Any]], Any], dataset: Any, batchify_fn: Any
     """
     try:
         whole, single = load([0]), batchify_fn([dataset[0]])
-    except Exception:
+    except Exception:  # the user's code, of any class
         return False  # sample by sample, the error names what is wrong
     return bool(_form(whole) == _form(single))
 

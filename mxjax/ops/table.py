@@ -246,7 +246,7 @@ class Op(Row):
             return None
         try:
             expected = self.infer_shapes(shapes[0], given)
-        except Exception:
+        except Exception:  # of the call that failed: its own error is the better one
             return None
         for name, shape in zip(self.array_params, shapes, strict=False):
             wanted = expected.get(name)

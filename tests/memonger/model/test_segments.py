@@ -205,7 +205,8 @@ def test_what_crosses_and_what_is_inside(monkeypatch: pytest.MonkeyPatch) -> Non
     # JAX 0.12 keeps tanh's derivative, 1 - y * y, too; XLA computes it where it is read, in as many bytes as before.
     assert live.inside[0, end] == 5 * row
     assert live.kept[0, end] == 0
-    np.testing.assert_allclose(live.flops[0, end], 5 * 2 * 4 * 8 * 8, rtol=0.3)
+    products = 5 * 2 * 4 * 8 * 8  # and a bias and a tanh for each of their results, or so
+    assert products < live.flops[0, end] < 1.3 * products
 
 
 def test_results_wait_where_gradients_will_be() -> None:

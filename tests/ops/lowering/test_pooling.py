@@ -28,4 +28,5 @@ def test_a_maximum_s_gradient_of_16_bits_is_a_sum_rounded_once(dtype, size, kern
     np.testing.assert_array_equal(np.asarray(out, "float32"), want)
     if dtype == "bfloat16":
         np.testing.assert_array_equal(np.asarray(got), np.asarray(expected).astype(got.dtype))
-    np.testing.assert_allclose(np.asarray(got, "float32"), expected, rtol=2e-2, atol=2e-2)
+    else:  # two roundings where windows overlap
+        np.testing.assert_allclose(np.asarray(got, "float32"), expected, rtol=2**-9, atol=2**-10)
