@@ -48,7 +48,7 @@ def test_as_mxnet(names):
 
 
 @pytest.mark.parametrize("names", [
-    pytest.param(["tables"], id="quick"),
+    pytest.param(["interactions", "tables"], id="quick"),
     pytest.param(["single_shot", "transformer"], id="slow", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_as_mxnet_2(names):
