@@ -82,13 +82,18 @@ def _while(eqn: Any, inner: Inner) -> Op:
     return Op(loop, (ALL,), many=True)
 
 
+def of_scan(params: dict[str, Any]) -> dict[str, Any]:
+    """What is looked at of a loop over rows, by the names of JAX before 0.12."""
+    if "num_consts" not in params:
+        consts, carry = map(len, params["ft_in"].unpack()[:2])
+        params = {**params, "num_consts": consts, "num_carry": carry}
+    return {k: params[k] for k in ("jaxpr", "length", "reverse", "num_consts", "num_carry")}
+
+
 def _scan(eqn: Any, inner: Inner) -> Op:
-    p = eqn.params
+    p = of_scan(eqn.params)
     step = inner(p["jaxpr"])
-    if "num_consts" in p:
-        a, n_carry = p["num_consts"], p["num_carry"]
-    else:  # from JAX 0.12 on
-        a, n_carry = map(len, p["ft_in"].unpack()[:2])
+    a, n_carry = p["num_consts"], p["num_carry"]
     reverse, b = p["reverse"], a + n_carry
     ys = eqn.outvars[n_carry:]
     dtypes = [v.aval.dtype for v in ys]

@@ -23,7 +23,7 @@ import numpy as np
 from ..._jax_private import find
 from ..run.callback import refusing
 from . import dims
-from .numpy_control import BODIES, TERMS, body_of
+from .numpy_control import BODIES, TERMS, body_of, of_scan
 
 #: Larger constants are not kept.
 _LARGE = 1 << 16
@@ -38,7 +38,7 @@ class Unknown(ValueError):
 class Kept(NamedTuple):
     """What is kept of a trace (`symbolic.Trace`).
 
-    ``closed``: a `Closed`, or (`str`) why NumPy does not compute it. ``outs``: shape and dtype of each
+    ``closed``: a `Jaxpr`, or (`str`) why NumPy does not compute it. ``outs``: shape and dtype of each
     result. ``granted``: what it takes for granted of dimensions (`dims.granted`).
     """
 
@@ -97,38 +97,42 @@ class Eqn:
 
 
 class Jaxpr:
-    """Equations between variables; without effects."""
+    """Equations between variables, with constants where it is closed; without effects.
 
-    __slots__ = ("constvars", "eqns", "invars", "outvars")
+    One class for both, as from JAX 0.12 on: an open one is its own ``jaxpr``.
+    """
+
+    __slots__ = ("consts", "constvars", "eqns", "invars", "outvars")
     effects = ()
 
     def __init__(
-        self, constvars: list[Var], invars: list[Var], eqns: list[Eqn], outvars: list[Var]
+        self,
+        constvars: list[Var],
+        invars: list[Var],
+        eqns: list[Eqn],
+        outvars: list[Var],
+        consts: list[Any],
     ):
         self.constvars = constvars
         self.invars = invars
         self.eqns = eqns
         self.outvars = outvars
-
-
-class Closed:
-    """A jaxpr with its constants."""
-
-    __slots__ = ("consts", "jaxpr")
-
-    def __init__(self, jaxpr: Jaxpr, consts: list[Any]):
-        self.jaxpr = jaxpr
         self.consts = consts
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """Itself."""
+        return self
 
     @property
     def in_avals(self) -> list[Aval]:
         """Of its operands."""
-        return [v.aval for v in self.jaxpr.invars]
+        return [v.aval for v in self.invars]
 
     @property
     def out_avals(self) -> list[Aval]:
         """Of its results."""
-        return [v.aval for v in self.jaxpr.outvars]
+        return [v.aval for v in self.outvars]
 
 
 # ---- what a file's objects are made by
@@ -198,7 +202,7 @@ _POLY: Any = find("shape_poly")
 _MAKES: dict[str, Any] = {
     made.__name__: made
     for made in (
-        *(Kept, Var, Literal, Eqn, Jaxpr, Closed),
+        *(Kept, Var, Literal, Eqn, Jaxpr),
         *(_dtype, _key_dtype, _generator, _array, _number, _plain, _refusal, _word, _record),
         *(_expression, _term, _factor),
     )
@@ -286,19 +290,20 @@ def _of_literal(v: Any) -> Any:
 
 
 def _of_jaxpr(j: Any) -> Any:
+    """Of an open one or, with its constants, a closed one."""
     if j.effects:
         raise Unknown("effects")
-    return Jaxpr, ([*j.constvars], [*j.invars], [*j.eqns], [*j.outvars])
-
-
-def _of_closed(c: Any) -> Any:
-    return Closed, (c.jaxpr, [np.asarray(k) for k in c.consts])
+    consts = [np.asarray(k) for k in getattr(j, "consts", ())]
+    j = getattr(j, "jaxpr", j)
+    return Jaxpr, ([*j.constvars], [*j.invars], [*j.eqns], [*j.outvars], consts)
 
 
 def _of_equation(e: Any, tracing: Callable[[], Any]) -> Any:
     name, params = e.primitive.name, e.params
     if name in TERMS:
         name, params = "closed_call", {"jaxpr": body_of(e, tracing)}
+    elif name == "scan":
+        params = of_scan(params)
     elif name in BODIES:
         params = {k: params[k] for k in BODIES[name] if k in params}
     else:
@@ -311,7 +316,7 @@ _WRITES: dict[str, Callable[[Any], Any]] = {
     "DropVar": _of_var,
     "Literal": _of_literal,
     "Jaxpr": _of_jaxpr,
-    "ClosedJaxpr": _of_closed,
+    "ClosedJaxpr": _of_jaxpr,
     "KeyTy": lambda d: (_key_dtype, (d._impl.name,)),
     "PRNGImpl": lambda g: (_generator, (g.name,)),
     "_DimExpr": lambda n: (_expression, (n._sorted_terms, n._scope)),
