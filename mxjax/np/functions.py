@@ -259,7 +259,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     """
     if isinstance(indices, (int, _np.integer)):
         return tuple(_np.unravel_index(int(indices), shape, "C" if order == "C" else "F"))
-    made = _row("unravel_index", indices, shape=shape)
+    made = _row("unravel_index", indices, shape=shape, order=order)
     return tuple(made) if isinstance(made, list) else (made,)
 
 

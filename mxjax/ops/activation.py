@@ -408,6 +408,8 @@ def log_softmax(
 ) -> Any:
     """The logarithm of softmax, computed without overflow."""
     _floats(data, "log_softmax")
+    if use_length and length is not None:
+        raise ValueError("log_softmax takes no lengths: npx.masked_log_softmax takes a mask")
     if not data.ndim:
         return log_softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
     out = lowering.log_softmax(_scaled(data, temperature, dtype), axis)

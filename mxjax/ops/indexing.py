@@ -514,6 +514,8 @@ def _unravelled(flat: Any, shape: Any) -> list[Any]:
 @op("unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], outputs=_axes_of_shape, **_FLAT)
 def unravel_index(indices: Any, *, shape: Any, order: str = "C") -> Any:
     """Coordinates of flat indices, one array for each axis."""
+    if order != "C":
+        raise NotImplementedError(f"unravel_index counts in the order 'C', got {order!r}")
     return tuple(x.astype(indices.dtype) for x in _unravelled(indices, shape))
 
 

@@ -27,7 +27,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     given = axis if isinstance(axis, tuple) else (axis,)
     for a in given:
-        if not -ndim <= a < max(ndim, 1):
+        if not -max(ndim, 1) <= a < max(ndim, 1):  # a scalar has, as in NumPy, the axes 0 and -1
             raise ValueError(
                 f"Reduction axis {a} Exceeds input dimensions: axes {-ndim} ... {ndim - 1} are there"
             )
@@ -259,10 +259,15 @@ legacy_reduction(
 )
 
 
-def _without_nan(fn: Callable[..., Any], fill: float) -> Callable[..., Any]:
+def _without_nan(fn: Callable[..., Any], fill: float, numpys: bool = False) -> Callable[..., Any]:
     def total(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
         if jnp.issubdtype(x.dtype, jnp.inexact):
             x = jnp.where(jnp.isnan(x), np.asarray(fill, x.dtype), x)
+        if (
+            numpys
+        ):  # which takes each number in the dtype: floats in an integer one are cut off first
+            dtype = dtype or _wide(x.dtype)
+            x = x.astype(dtype)
         return fn(x, axis, keepdims, dtype)
 
     return total
@@ -276,7 +281,7 @@ def _wide(dtype: np.dtype) -> Any:
 _nansum, _nanprod = _without_nan(_sum, 0), _without_nan(_prod, 1)
 reduction(
     "nansum",
-    lambda x, axis, k, dtype: _nansum(x, axis, k, dtype or _wide(x.dtype)),
+    _without_nan(_sum, 0, numpys=True),
     typed=True,
     internal=None,
     methods="np",
@@ -285,7 +290,7 @@ reduction(
 )
 reduction(
     "nanprod",
-    lambda x, axis, k, dtype: _nanprod(x, axis, k, dtype or _wide(x.dtype)),
+    _without_nan(_prod, 1, numpys=True),
     typed=True,
     internal=None,
     methods="np",
@@ -354,6 +359,8 @@ def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
             if dtype is None and jnp.issubdtype(a.dtype, jnp.inexact)
             else a.astype(dtype or "float64")
         )
+        if where is not None:  # what is left out counts as NaNs do
+            x = jnp.where(jnp.asarray(where, bool), x, jnp.nan)
         return fn(x, axis=axis, ddof=ddof, keepdims=bool(keepdims))
 
     return spread

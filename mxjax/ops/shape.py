@@ -931,6 +931,8 @@ def pad(
         return jnp.pad(x, pairs, mode, constant_values=fitted(constant_values, x.dtype))
     if mode in ("maximum", "minimum"):
         return jnp.pad(x, pairs, mode, stat_length=stat_length)
+    if reflect_type not in ("even", None):
+        raise ValueError(f"unsupported reflect_type {reflect_type!r}: 'even' is there")
     return jnp.pad(x, pairs, mode)
 
 

@@ -462,3 +462,28 @@ def test_sums_of_floats_into_integers_are_cut_off_at_the_end(tier):
             }
         assert np.cumsum(x, axis=1, dtype="uint8").tolist() == [[0, 0, 1], [2, 2, 1]]
         assert np.array([200, 100], dtype="uint8").sum(dtype="uint8").item() == 44
+
+
+@pytest.mark.parametrize("name", ["nanstd", "nanvar"])
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+def test_spreads_leave_out_what_where_does(name, axis):
+    a = onp.array([[1, 2, onp.nan], [4, 9, 6], [0, 5, 7]], "float32")
+    where = onp.array([[True], [False], [True]])
+    got = getattr(np, name)(np.array(a), axis=axis, where=np.array(where))
+    onp.testing.assert_allclose(
+        got.asnumpy(), getattr(onp, name)(a, axis=axis, where=where), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["nansum", "nanprod"])
+def test_sums_without_nans_take_each_number_in_the_dtype(name):
+    a = onp.array([[1.75, -2.5, onp.nan], [1.5, 3.25, 2.75]], "float32")
+    got = getattr(np, name)(np.array(a), axis=0, dtype="int32")
+    want = getattr(onp, name)(onp.nan_to_num(a, nan=name == "nanprod"), axis=0, dtype="int32")
+    assert got.dtype == "int32" and got.asnumpy().tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min", "std", "any", "all"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_scalar_has_the_axes_0_and_minus_1(name, axis):
+    assert getattr(np, name)(np.array(2.5), axis=axis) == getattr(onp, name)(2.5)

@@ -143,6 +143,21 @@ REFUSED = {
         mx.MXNetError,
         "index 7 is out of bounds",
     ),
+    "a reflection that is not there": (
+        lambda: mx.np.pad(ones(2, 3), ((1, 1), (1, 1)), "reflect", reflect_type="odd"),
+        ValueError,
+        "unsupported reflect_type 'odd'",
+    ),
+    "another order of axes": (
+        lambda: mx.np.unravel_index(mx.np.array([1], dtype="int64"), (2, 3), order="F"),
+        NotImplementedError,
+        "in the order 'C'",
+    ),
+    "lengths of log_softmax": (
+        lambda: mx.npx.log_softmax(ones(2, 3), length=ones(2), use_length=True),
+        mx.MXNetError,
+        "takes no lengths",
+    ),
     "a dtype that is none": (
         lambda: mx.np.ones((2,), dtype="floaty"),
         TypeError,

@@ -52,4 +52,4 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = False, **kwargs: Any
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     """Coordinates of flat indices, one result for each axis."""
-    return _row("unravel_index", "unravel_index", indices, shape=shape)
+    return _row("unravel_index", "unravel_index", indices, shape=shape, order=order)
