@@ -104,20 +104,32 @@ unary(
 
 
 @jax.custom_jvp
+def _digamma(x: Any) -> Any:
+    # At the poles, 0, -1, ..., MXNet's is infinite, where JAX's is NaN.
+    pole = (x <= 0) & (x == jnp.floor(x))
+    there = jax.scipy.special.digamma(jnp.where(pole, jnp.ones_like(x), x))
+    return jnp.where(pole, jnp.full_like(x, np.inf), there)
+
+
+@_digamma.defjvp
+def _digamma_jvp(primals: Any, tangents: Any) -> Any:
+    # JAX's polygamma holds for positive numbers; the others are reflected, at the angle that is left of half turns.
+    (x,), (dx,) = primals, tangents
+    low = x < 0.5
+    slope = jax.scipy.special.polygamma(1, jnp.where(low, 1 - x, x))
+    turned = jnp.square(np.pi / jnp.sin(np.pi * (x - jnp.round(x)))) - slope
+    return _digamma(x), dx * jnp.where(low, turned, slope)
+
+
+@jax.custom_jvp
 def _gammaln(x: Any) -> Any:
     return jax.scipy.special.gammaln(x)
 
 
 @_gammaln.defjvp
 def _gammaln_jvp(primals: Any, tangents: Any) -> Any:
-    # At the poles, 0, -1, ..., MXNet's digamma is infinite, where JAX's is NaN.
     (x,), (dx,) = primals, tangents
-    pole = (x <= 0) & (x == jnp.floor(x))
-    return _gammaln(x), dx * jnp.where(
-        pole,
-        jnp.full_like(x, np.inf),
-        jax.scipy.special.digamma(jnp.where(pole, jnp.ones_like(x), x)),
-    )
+    return _gammaln(x), dx * _digamma(x)
 
 
 unary(
@@ -131,7 +143,7 @@ unary(
 )
 unary(
     "digamma",
-    _as_float(jax.scipy.special.digamma, "digamma"),
+    _as_float(_digamma, "digamma"),
     np=None,
     npx="digamma",
     domain=(0.3, 3),

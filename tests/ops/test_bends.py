@@ -53,3 +53,13 @@ def test_a_row_adds_a_bounded_entropy(labels, loss, expected):
     np.testing.assert_allclose(nd.softmax_cross_entropy(x, y).asnumpy(), [loss], rtol=1e-6)
     found = gradient(lambda x: nd.softmax_cross_entropy(x, y), x)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_digamma_of_negative_numbers():
+    x = nd.array([-0.25, -1.3, -9.7, -25.08, -52.555, 0.1, 4.5])
+    found = gradient(nd.digamma, x)
+    expected = [18.541883, 14.536883, 14.981477, 159.54085, 10.15143, 101.43331, 0.248725]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)  # of float32 sines near their zeros
+    poles = nd.array([0, -1, -30])
+    assert np.isposinf(nd.digamma(poles).asnumpy()).all()
+    assert np.isposinf(gradient(nd.gammaln, poles)).all()
