@@ -239,7 +239,9 @@ def _pulled(
 
         for (_, tangent), g in zip(pairs, jax.tree.leaves(cotangents), strict=True):
             if type(tangent) is not ad.Zero:
-                total(trace.to_jaxpr_tracer(tangent, here)).accum(g)
+                t = trace.to_jaxpr_tracer(tangent, here)
+                if type(t.val) is core.Var:  # a constant tangent, as of no numbers at all, is 0
+                    total(t).accum(g)
         for e in reversed(linear):
             arrived = [sums.get(v) for v in e.outvars]
             if any(a is not None and type(a.val) is not ad.Zero for a in arrived):

@@ -127,6 +127,10 @@ def test_a_gradient_inside_a_gradient():
     np.testing.assert_allclose(got, np.cos(x) - x * np.sin(x), 1e-5)
 
 
+def test_the_product_of_no_numbers_has_a_gradient():
+    assert gradient(jnp.prod, np.zeros((0, 4), np.float32))[1].shape == (0, 4)
+
+
 def test_errors_of_the_function_are_its_own_and_leave_nothing_behind():
     x = np.ones((2, 3), np.float32)
     with pytest.raises(TypeError, match="incompatible shapes"):
