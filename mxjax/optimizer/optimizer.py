@@ -142,6 +142,8 @@ class Optimizer(Shown):
     _statics: ClassVar[tuple[str, ...]] = ()
     #: Names that options had in MXNet 1, which the class takes too.
     _former: ClassVar[tuple[str, ...]] = ()
+    #: How names of weights end that decay in MXNet 1, where nothing says another.
+    _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
     _numbers_have_memory: ClassVar[bool] = False
     _init_reads_weight: ClassVar[bool] = False
     #: Set while a trainer updates weights whose gradients may have overflowed.
@@ -381,7 +383,7 @@ class Optimizer(Shown):
         free = [
             n
             for n in self.idx2name.values()
-            if generation() == 1 and not n.endswith(("_weight", "_gamma"))
+            if generation() == 1 and not n.endswith(self._decaying)
         ]
         self.wd_mult = {
             **dict.fromkeys(free, 0.0),

@@ -232,6 +232,7 @@ class LARS(_Momentum):
 
     rule_fn = staticmethod(lars_rule)
     rows_need_all = True
+    _decaying = ("_weight",)
     _statics = ("momentum", "eta", "epsilon", "clip_gradient")
 
     def __init__(

@@ -393,3 +393,11 @@ def test_an_update_that_a_program_of_mxnet1_defines_takes_one_weight(dtype):
     assert weights[0].asnumpy().tolist() == [-1.6875] * 2 and weights[1].asnumpy().tolist() == [
         -0.25
     ]
+
+
+@pytest.mark.parametrize("name, kept", [("lars", ["a_weight"]), ("sgd", ["a_weight", "a_gamma"])])
+def test_weights_that_decay_in_mxnet_1(name, kept):
+    names = ["a_weight", "a_gamma", "a_beta", "a_bias", "other"]
+    with mx.config.scope(compat_version="1.9"):
+        made = mx.optimizer.create(name, wd=0.1, param_idx2name=dict(enumerate(names)))
+    assert made.wd_mult == {n: 0 for n in names if n not in kept}  # as MXNet 1.9.1 says
