@@ -646,9 +646,18 @@ _row(
     doc="x with tensordot(a, x) = b.",
     amp="full",
 )
+
+
+def _either(new: Any, old: Any, a: Any) -> Any:
+    """A tolerance by its name of today, or by NumPy's and MXNet's of before."""
+    return new if old is None else jnp.asarray(old, a.dtype)
+
+
 _row(
     "pinv",
-    lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian),
+    lambda a, rtol=None, *, hermitian=False, rcond=None: jnp.linalg.pinv(
+        a, _either(rtol, rcond, a), hermitian
+    ),
     case(f(4, 3)),
     case(f(2, 4, 3), Given([1e-3, 1e-4])),
     doc="Pseudo-inverse.",
@@ -711,11 +720,18 @@ _row(
     **_FLAT,
     numbers=("rtol",),
 )
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False) -> Any:  # noqa: N803
+def matrix_rank(
+    M: Any,  # noqa: N803
+    rtol: Any = None,
+    *,
+    hermitian: bool = False,
+    tol: Any = None,
+) -> Any:
     """Number of singular values above ``rtol`` (by default those that are not small), int64; of a vector 1 if it is not 0.
 
-    rtol: one number for each matrix, or that can be repeated to these; as in MXNet it is no factor of the largest value.
+    rtol, or tol: one number for each matrix, or that can be repeated to these; as in MXNet it is no factor of the largest value.
     """
+    rtol = _either(rtol, tol, M)
     if M.ndim < 2:
         return (M != 0).any().astype("int64")
     M = _numbers(lambda a: a, "linalg.matrix_rank", finite=True)(M)  # noqa: N806

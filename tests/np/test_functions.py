@@ -487,3 +487,14 @@ def test_sums_without_nans_take_each_number_in_the_dtype(name):
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_scalar_has_the_axes_0_and_minus_1(name, axis):
     assert getattr(np, name)(np.array(2.5), axis=axis) == getattr(onp, name)(2.5)
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 1.5])
+def test_tolerances_by_their_older_names(tolerance):
+    a = onp.array([[2, 0, 0], [0, 1, 0]], "float32")
+    x = np.array(a)
+    want = onp.linalg.pinv(a, rcond=tolerance / 2)
+    for given in (tolerance / 2, np.array(tolerance / 2)):
+        got = np.linalg.pinv(x, rcond=given)
+        onp.testing.assert_allclose(got.asnumpy(), want, atol=1e-6)
+    assert np.linalg.matrix_rank(x, tol=tolerance) == onp.linalg.matrix_rank(a, tol=tolerance)

@@ -316,6 +316,7 @@ r1 array: The norm of the weight, shape (1,).
 r2 array: The norm of the direction, shape (1,).
 ratio floats: The smallest and largest ratio of width to height.
 ratios floats: The ratios of width to height.
+rcond number: Singular values below this share of the largest one count as 0.
 reflect_type str: Only ``"even"``.
 refs array: The true boxes, shape (B, M, 4).
 regularization_coefficient float: The strength of the regularisation.
