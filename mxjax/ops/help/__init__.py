@@ -371,6 +371,10 @@ def _example_of_symbols(
     made: list[str] = []
     inputs: list[str] = []
     kind = ".as_np_ndarray()" if front.startswith("sym.np") else ""
+    params = list(op.array_params)
+    left_out = params.index("bias") if "no_bias=True" in attributes and "bias" in params else None
+    if left_out is not None:  # what follows it has to be named
+        params.remove("bias")
     for at, literal in enumerate(given):
         count = literal.count("array(") + literal.count("ones(") + literal.count("zeros(")
         if not count:
@@ -379,10 +383,11 @@ def _example_of_symbols(
         names = (
             [f"x{i}" for i in range(count)]
             if literal[0] == "["
-            else [f"x{at}" if op.variadic and at >= op.n_arrays - 1 else op.array_params[at]]
+            else [f"x{at}" if op.variadic and at >= op.n_arrays - 1 else params[at]]
         )
         inputs += names
-        variables = [f"sym.var('{n}'){kind}" for n in names]
+        named = left_out is not None and at >= left_out
+        variables = [f"{n}=" * named + f"sym.var('{n}'){kind}" for n in names]
         made.append(f"[{', '.join(variables)}]" if literal[0] == "[" else variables[0])
     if method:
         call = f"{made[0]}.{name}({', '.join([*made[1:], *([attributes] if attributes else [])])})"
