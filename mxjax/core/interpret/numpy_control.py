@@ -70,8 +70,8 @@ def _while(eqn: Any, inner: Inner) -> Op:
     p = eqn.params
     test, step = inner(p["cond_jaxpr"]), inner(p["body_jaxpr"])
     a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
-    if eqn.outvars and len(p["cond_jaxpr"].out_avals[0].shape):
-        raise NotHere("many loops at once")
+    if len(p["cond_jaxpr"].out_avals[0].shape):
+        return Op(_many_loops(test, step, a, b), (ALL,), many=True)
 
     def loop(*rest: Any) -> Any:
         s, of_test, of_step, carry = rest[-1], rest[:a], rest[a:b], rest[b:-1]
@@ -80,6 +80,24 @@ def _while(eqn: Any, inner: Inner) -> Op:
         return carry
 
     return Op(loop, (ALL,), many=True)
+
+
+def _many_loops(test: Any, step: Any, a: int, b: int) -> Callable[..., Any]:
+    """Loops of which each ends by itself, along the first axes of what they carry: as `jax.vmap` makes them."""
+
+    def loops(*rest: Any) -> Any:
+        s, of_test, of_step, carry = rest[-1], rest[:a], rest[a:b], rest[b:-1]
+        while (on := np.asarray(test(s, *of_test, *carry)[0])).any():
+            made = step(s, *of_step, *carry)
+            if not on.all():  # those that have ended keep what they had
+                made = tuple(
+                    np.where(on.reshape(on.shape + (1,) * (np.ndim(x) - on.ndim)), x, old)
+                    for x, old in zip(made, carry, strict=True)
+                )
+            carry = made
+        return carry
+
+    return loops
 
 
 def of_scan(params: dict[str, Any]) -> dict[str, Any]:

@@ -611,6 +611,24 @@ def test_control_flow():
                 (F,),
             ),
             Case(
+                "many while_loops, of which each ends by itself",
+                jax.vmap(
+                    lambda x: lax.while_loop(
+                        lambda c: c[0].sum() < 5,
+                        lambda c: (c[0] + jnp.abs(c[0]).max() + 1, c[1] + 1, ~c[2], c[3] * 2),
+                        (x, 0, x > 0, x[:0]),
+                    )
+                ),
+                (np.array([[9, 9, -9], [1, 1, 1], [-7, 2, 0.5]], "float32"),),
+            ),
+            Case(
+                "many in many",
+                jax.vmap(
+                    jax.vmap(lambda n, x: lax.fori_loop(0, n, lambda i, c: c * 2 + i, x)),
+                ),
+                (np.array([[0, 3], [5, 1]], "int32"), F[:4].reshape(2, 2)),
+            ),
+            Case(
                 "scan",
                 lambda x: lax.scan(lambda c, v: (c + v.sum(), (c, v * 2)), 0.0, x, reverse=True),
                 (M,),
