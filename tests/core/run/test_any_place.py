@@ -195,7 +195,8 @@ def one_of(a: Any, *wanted: np.ndarray) -> int:
     """Which of these numbers an array has."""
     got = a.asnumpy()
     for k, w in enumerate(wanted):
-        if np.allclose(got, w, rtol=1e-5, atol=1e-6):
+        # Where terms cancel a number is as exact as they are.
+        if np.allclose(got, w, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(w).max(initial=0)))):
             return k
     raise AssertionError(f"{got} is none of {wanted}")
 
