@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import warnings
+from collections.abc import Iterator
 from math import sqrt
 from numbers import Number
 from typing import Any
@@ -119,6 +120,17 @@ def _enabled(owner: str, area: Any, ratio: Any, above: float) -> bool:
     return True
 
 
+def _attempts(of: Any, height: int, width: int) -> Iterator[tuple[float, int, int]]:
+    """Proportions, drawn one by one, with the heights at which a box has the least and the largest area allowed."""
+    if not of.enabled or height <= 0 or width <= 0:
+        return
+    least, most = (part * height * width for part in of.area_range)
+    for _ in range(of.max_attempts):
+        ratio = random.uniform(*of.aspect_ratio_range)
+        if ratio > 0:
+            yield ratio, round(sqrt(least / ratio)), round(sqrt(most / ratio))
+
+
 class DetRandomCropAug(DetAugmenter):
     """A random part that covers enough of each object that it touches.
 
@@ -189,14 +201,8 @@ class DetRandomCropAug(DetAugmenter):
         return out[valid] if valid.any() else None
 
     def _random_crop_proposal(self, label: np.ndarray, height: int, width: int) -> tuple[Any, ...]:
-        if not self.enabled or height <= 0 or width <= 0:
-            return ()
-        least, most = (part * height * width for part in self.area_range)
-        for _ in range(self.max_attempts):
-            ratio = random.uniform(*self.aspect_ratio_range)
-            if ratio <= 0:
-                continue
-            h, max_h = round(sqrt(least / ratio)), round(sqrt(most / ratio))
+        for ratio, h, max_h in _attempts(self, height, width):
+            least, most = (part * height * width for part in self.area_range)
             if round(max_h * ratio) > width:
                 max_h = int((width + 0.4999999) / ratio)
             max_h = min(max_h, height)
@@ -272,14 +278,7 @@ class DetRandomPadAug(DetAugmenter):
         return out
 
     def _random_pad_proposal(self, label: np.ndarray, height: int, width: int) -> tuple[Any, ...]:
-        if not self.enabled or height <= 0 or width <= 0:
-            return ()
-        least, most = (part * height * width for part in self.area_range)
-        for _ in range(self.max_attempts):
-            ratio = random.uniform(*self.aspect_ratio_range)
-            if ratio <= 0:
-                continue
-            h, max_h = round(sqrt(least / ratio)), round(sqrt(most / ratio))
+        for ratio, h, max_h in _attempts(self, height, width):
             if round(h * ratio) < width:
                 h = int((width + 0.499999) / ratio)
             h = min(max(h, height), max_h)

@@ -125,7 +125,7 @@ PROGRAM = """
 import numpy as onp
 import mxjax as mx
 from mxjax.core.interpret import symbolic
-count, trace = [], symbolic._traced
+count, trace = [], symbolic._traced  # names: a derivative may be traced twice
 symbolic._traced = lambda call, *rest: [count.append(call.name), trace(call, *rest)][1]
 x = mx.nd.array(onp.arange(12.0).reshape(3, 4) / 12)
 x.attach_grad()
@@ -133,7 +133,7 @@ with mx.autograd.record():
     y = mx.nd.softmax(mx.nd.FullyConnected(x, mx.nd.ones((2, 4)), num_hidden=2, no_bias=True)).log()
     z = (y * mx.nd.tanh(y) + mx.nd.erf(y)).sum()
 z.backward()
-print(len(count), z.asnumpy().tobytes().hex(), x.grad.asnumpy().tobytes().hex())
+print(len(set(count)), z.asnumpy().tobytes().hex(), x.grad.asnumpy().tobytes().hex())
 """
 
 
@@ -156,9 +156,7 @@ def test_the_next_process_traces_nothing(tmp_path):
     data = bytearray(file.read_bytes())
     data[-20] ^= 1
     file.write_bytes(data)
-    again, same_numbers = run(tmp_path)
-    # In one run of forty on a busy machine a derivative or two are traced twice.
-    assert abs(again - first) <= 3 and same_numbers == numbers
+    assert run(tmp_path) == (first, numbers)
     assert run(tmp_path) == (0, numbers)
 
 
