@@ -411,8 +411,8 @@ class RowSparseNDArray(BaseSparseNDArray):
     """An array of which some rows are kept, the others are zero: gradients of embeddings.
 
     Args:
-      handle: what gives the batches, or the recorder of a file.
-      writable: whether the file can be written, too.
+      handle: what another sparse array holds.
+      writable: of MXNet's own handles; it changes nothing.
 
     >>> import mxjax as mx
     >>> x = mx.nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [1, 4]), shape=(6, 2))
@@ -458,8 +458,8 @@ class CSRNDArray(BaseSparseNDArray):
     """A matrix of which some elements are kept, row after row: batches of data with few features each.
 
     Args:
-      handle: what gives the batches, or the recorder of a file.
-      writable: whether the file can be written, too.
+      handle: what another sparse array holds.
+      writable: of MXNet's own handles; it changes nothing.
 
     >>> import mxjax as mx
     >>> x = mx.nd.sparse.csr_matrix(([7, 8, 9], [0, 2, 1], [0, 2, 2, 3]), shape=(3, 4))
