@@ -34,7 +34,7 @@ help:
 	@echo "make bench-price  what compiling costs, beside what is reckoned (ONLY=\"ops networks\")"
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
-	@echo "make tune-convolutions  measure the forms of convolutions and write the table that chooses (ONLY=\"unet ssd\")"
+	@echo "make tune-convolutions  measure the forms of convolutions and write the table that chooses (ONLY=\"unet ssd\", CORES=2)"
 	@echo "make lint         ruff (rules and format), mypy, and whether stubs and docs are current"
 	@echo "make docs         build the site into build/site (NOTEBOOKS=plain: notebooks without outputs)"
 	@echo "make stubs        write the stubs of the generated front ends"
@@ -109,7 +109,7 @@ bench-sparse: $(VENV)/.ready
 	$(RUN) benchmarks/sparse.py
 
 tune-convolutions: $(VENV)/.ready
-	$(RUN) -m benchmarks.tune_convolutions $(ONLY)
+	$(RUN) -m benchmarks.tune_convolutions --cores $(or $(CORES),1) $(ONLY)
 
 lint: $(VENV)/.ready
 	$(RUN) -m ruff check .

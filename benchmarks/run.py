@@ -50,10 +50,10 @@ def start(python: str, script: str, *args: str) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def pin() -> None:
-    """This process and all it starts to one core, where the system can."""
+def pin(cores: int = 1) -> None:
+    """This process and all it starts to so many cores, where the system can."""
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
 def least(into: dict[str, Any], more: dict[str, Any], prefix: str = "") -> None:

@@ -1,16 +1,18 @@
 """The forms of a convolution, measured on this machine: `make tune-convolutions` writes what `choose` reads.
 
-    python -m benchmarks.tune_convolutions [PART ...]    # parts: the names of SHAPES; without, all of them
+    python -m benchmarks.tune_convolutions [--cores N] [PART ...]   # parts: the names of SHAPES; without, all of them
 
 Each shape's three passes (value, image's gradient, weight's gradient) are compiled as mxjax's programs are, in every
-form that they may take, images with their channels last, weights in MXNet's order. The forms take turns, on one core,
-and each keeps its least CPU time. ``mxjax/ops/lowering/measured.json`` gets the rows, in the entry of this machine's
-instructions and jaxlib, with the processor's name and the date; rows of other shapes stay. The table printed: where the
+form that they may take, images with their channels last, weights in MXNet's order. The forms take turns, and each keeps
+its least CPU time on one core, its least wall time on several (on a machine that does nothing else).
+``mxjax/ops/lowering/measured.json`` gets the rows, in the entry of this machine's instructions, jaxlib and cores,
+with the processor's name and the date; rows of other shapes stay. The table printed: where the
 fastest form is another one than that which mxjax takes without this table.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import sys
@@ -89,7 +91,7 @@ SHAPES: dict[str, list[Case]] = {
 
 
 def measure(case: Case, rounds: int = ROUNDS) -> dict[str, Any]:
-    """The row of a convolution: milliseconds of CPU time by pass and form."""
+    """The row of a convolution: milliseconds by pass and form."""
     import jax.numpy as jnp
     import numpy as np
 
@@ -163,12 +165,16 @@ def _least(ways: dict[str, Any], args: Any, rounds: int) -> dict[str, float]:
     """The least milliseconds of each, which take turns."""
     import jax
 
+    from mxjax.core.compile.compiler_options import cores
+
+    clock = time.process_time if cores() == 1 else time.perf_counter
+
     def took(fn: Any, calls: int) -> float:
-        start, made = time.process_time(), None
+        start, made = clock(), None
         for _ in range(calls):
             made = fn(*args)
         jax.block_until_ready(made)
-        return (time.process_time() - start) / calls
+        return (clock() - start) / calls
 
     calls = {}
     for name, fn in ways.items():
@@ -187,7 +193,7 @@ def usual(case: Case) -> Any:
 
     images, w_shape, stride, pad = _shapes(case)
     rows, measured.rows = measured.rows, dict  # type: ignore[assignment]
-    measured.nearest.cache_clear()
+    measured.times.cache_clear()
     try:
         where = images, w_shape, stride, (1, 1), pad
         if case.dtype != "float32":
@@ -196,24 +202,26 @@ def usual(case: Case) -> Any:
         return convolution_plan.choose("cpu", case.dtype, *where, case.groups)
     finally:
         measured.rows = rows
-        measured.nearest.cache_clear()
+        measured.times.cache_clear()
 
 
 def written(entries: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
     """The file with these rows in the entry of this machine and jaxlib."""
     import jaxlib
 
-    from mxjax.core.compile.compiler_options import cpu_features
+    from mxjax.core.compile.compiler_options import cores, cpu_features
     from mxjax.ops.lowering import measured
 
     facts = {
         "platform": "cpu",
         "features": [name for name in FEATURES if name in cpu_features()],
         "jaxlib": jaxlib.__version__,
+        "cores": cores(),
     }
 
     def of(entry: dict[str, Any]) -> Any:
-        return entry["platform"], entry["features"], measured.version(entry["jaxlib"])
+        last = measured.version(entry["jaxlib"])
+        return entry["platform"], entry["features"], last, entry["cores"]
 
     def about(row: dict[str, Any]) -> Any:
         shapes = [[*row[k]] for k in ("images", "kernel", "stride")]
@@ -222,7 +230,7 @@ def written(entries: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
     old = next((e for e in entries if of(e) == of(facts)), {"rows": []})
     new = [about(row) for row in rows]
     kept = [row for row in old["rows"] if about(row) not in new]
-    facts["processor"], facts["cores"] = processor(), 1
+    facts["processor"] = processor()
     facts["date"] = datetime.date.today().isoformat()
     made = [e for e in entries if e is not old] + [{**facts, "rows": kept + rows}]
     return json_of(sorted(made, key=lambda e: of(e)[1:]))
@@ -253,16 +261,19 @@ def line(case: Case, row: dict[str, Any]) -> str:
     return f"{tuple(case[:7])}: {'; '.join(found)}" if found else ""
 
 
-def main(asked: list[str]) -> int:
-    unknown = [part for part in asked if part not in SHAPES]
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Measure the forms of convolutions.")
+    parser.add_argument("--cores", type=int, default=1, help="of how many cores (default: one)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="without, all of them")
+    options = parser.parse_args(arguments)
+    unknown = [part for part in options.parts if part not in SHAPES]
     if unknown:
-        print(f"no such part: {', '.join(unknown)}; there are {', '.join(SHAPES)}", file=sys.stderr)
-        return 2
-    pin()
+        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(SHAPES)}")
+    pin(options.cores)
     from mxjax.ops.lowering import measured
 
     begin, lines = time.perf_counter(), []
-    for part in asked or SHAPES:
+    for part in options.parts or SHAPES:
         rows = []
         for case in SHAPES[part]:
             say(f"{part} {tuple(case[:7])}")

@@ -45,7 +45,7 @@ def retain(
       data: the input.
       indices: the numbers of the elements.
       out: an array that the result is written into, and that is given back.
-      name: taken as MXNet takes it; arrays have no names.
+      name: the name, which texts and files have; one is made if it is left out.
 
     Returns:
       RowSparseNDArray: the rows that stay.

@@ -171,7 +171,7 @@ class AffineTransform(Transformation):
     """loc + scale * x.
 
     Args:
-      loc: what is added.
+      loc: the mean, or the place of the centre.
       scale: the factor, not 0.
       event_dim: how many axes belong to one event.
     """

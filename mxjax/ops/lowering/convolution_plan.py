@@ -96,7 +96,6 @@ class _Facts(NamedTuple):
             self.single
             and max(self.channels, self.filters) <= NARROW
             and self.shape.dilate == (1, 1)
-            and not convolves_in_one_thread()
         )
 
     @property
@@ -112,11 +111,6 @@ class _Facts(NamedTuple):
             return 0, 0
         value = neighbours(self.shape.window.out[1], self.filters)
         return value, neighbours(self.shape.size[1], self.channels) if self.turns else 0
-
-    @property
-    def weight_by_patches(self) -> bool:
-        """Whether the weight's gradient may be: more patches than this are for one core alone."""
-        return self.channels < 16 or self.patches <= WEIGHT_BYTES or cores() == 1
 
     @property
     def counted(self) -> bool:
@@ -156,7 +150,7 @@ def _usual(facts):
             return "winograd"
         if cols and facts.patches <= VALUE_BYTES:
             return "cols"
-        return "abreast" if beside else "lax"
+        return "abreast" if beside and not convolves_in_one_thread() else "lax"
 
     by_patches = facts.patches <= WEIGHT_BYTES or (filters <= NARROW and cores() == 1)
     weight = "cols" if shape.lean or few or by_patches else "lax"
@@ -171,9 +165,7 @@ def _admissible(facts):
     """Those of a convolution in one group."""
     ways = []
     small = facts.patches <= WEIGHT_BYTES or facts.shape.kernel == (1, 1)
-    for cols, beside in zip(
-        (small, small, facts.weight_by_patches), (*facts.beside, 0), strict=True
-    ):
+    for cols, beside in zip((small, small, True), (*facts.beside, 0), strict=True):
         forms = {"cols": cols, "abreast": beside, "winograd": winograd.admits(facts.shape)}
         ways.append(("lax", *(form for form, may in forms.items() if may)))
     return tuple(ways)

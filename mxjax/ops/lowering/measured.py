@@ -1,7 +1,8 @@
 """What `make tune-convolutions` measured of the forms of a convolution: the table that `convolution_plan.choose` reads.
 
-``measured.json`` has an entry for each kind of machine and version of jaxlib, which says where and when it was measured;
-its rows have the milliseconds of each pass in each form that there is. A row serves convolutions like it (:func:`times`).
+``measured.json`` has an entry for each kind of machine, version of jaxlib and count of cores, which says where and when it
+was measured; its rows have the milliseconds of each pass in each form that there is. A row serves convolutions like it
+(:func:`times`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from mxjax.core.compile.compiler_options import cores, cpu_features
 FILE = Path(__file__).with_name("measured.json")
 #: A row serves where images, channels, pixels and filters are each within this factor of its own.
 NEAR = 1.5
+#: Of several cores an entry serves a process that has at most so many times as many, or so few: some forms are computed by one.
+NEAR_CORES = 2
 #: A form is taken in the place of the usual one where it takes less than this part of its time.
 GAIN = 0.87
 
@@ -40,22 +43,37 @@ def version(text: str) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def entry(entries: list[dict[str, Any]], features: frozenset[str], jaxlib_version: str) -> Any:
-    """The entry for a processor with these features: of this jaxlib or the last before it, or the first one; or None."""
-    fitting = [e for e in entries if e["platform"] == "cpu" and {*e["features"]} <= features]
+def entry(
+    entries: list[dict[str, Any]], features: frozenset[str], jaxlib_version: str, cores: int
+) -> Any:
+    """The entry for a processor with these features and cores: of this jaxlib or the last before it, or the first; or None.
+
+    What one core does fastest is for one core alone: of several some forms leave all but one idle.
+    """
+
+    def away(of: int) -> float:
+        return max(of / cores, cores / of)
+
+    def serves(e: dict[str, Any]) -> bool:
+        of = e["cores"]
+        alike = away(of) <= NEAR_CORES if min(of, cores) > 1 else of == cores
+        return alike and e["platform"] == "cpu" and {*e["features"]} <= features
+
+    fitting = [e for e in entries if serves(e)]
     if not fitting:
         return None
     now = version(jaxlib_version)
     before = [e for e in fitting if version(e["jaxlib"]) <= now]
-    if before:
-        return max(before, key=lambda e: (version(e["jaxlib"]), len(e["features"])))
-    return min(fitting, key=lambda e: (version(e["jaxlib"]), -len(e["features"])))
+    last = (max if before else min)(version(e["jaxlib"]) for e in before or fitting)
+    of_it = [e for e in fitting if version(e["jaxlib"]) == last]
+    return max(of_it, key=lambda e: (len(e["features"]), -away(e["cores"])))
 
 
 @cache
 def rows() -> dict[Key, list[tuple[Numbers, Times]]]:
     """The rows for this processor and jaxlib by kernel, stride and kind of groups."""
-    found = entry(json.loads(FILE.read_text("utf-8")), cpu_features(), jaxlib.__version__)
+    entries = json.loads(FILE.read_text("utf-8"))
+    found = entry(entries, cpu_features(), jaxlib.__version__, cores())
     made: dict[Key, list[tuple[Numbers, Times]]] = {}
     for row in found["rows"] if found else ():
         (images, high, wide, channels), filters = row["images"], row["filters"]
@@ -69,17 +87,9 @@ def rows() -> dict[Key, list[tuple[Numbers, Times]]]:
     return made
 
 
-def times(key: Key, numbers: Numbers) -> Times | None:
-    """Those of the nearest row that serves a convolution; None where there is none.
-
-    What one core does fastest is for one core: of several some forms leave all but one idle.
-    """
-    return nearest(key, numbers) if cores() == 1 else None
-
-
 @lru_cache(4096)
-def nearest(key: Key, numbers: Numbers) -> Times | None:
-    """The nearest row's; one image is like one image alone."""
+def times(key: Key, numbers: Numbers) -> Times | None:
+    """Those of the nearest row that serves a convolution; None where there is none. One image is like one image alone."""
     best, found = float("inf"), None
     for of, ms in rows().get(key, ()):
         far = [abs(log(a / b)) for a, b in zip(of, numbers, strict=True)]

@@ -231,7 +231,7 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
 @pytest.mark.parametrize("cores,form", [(1, "cols"), (2, "lax")])
 def test_weight_gradients_of_few_filters_have_patches_on_one_core(monkeypatch, cores, form):
     monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.cores", lambda: cores)
-    monkeypatch.setattr("mxjax.ops.lowering.measured.cores", lambda: 2)  # by the rules alone
+    monkeypatch.setattr("mxjax.ops.lowering.measured.times", lambda *_: None)  # by the rules alone
     where = (1, 1), (1, 1), (1, 1)
     assert (
         choose("cpu", "float32", (4, 128, 128, 16), (16, 3, 3, 16), *where).weight_gradient == form
