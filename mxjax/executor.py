@@ -163,12 +163,24 @@ class Executor(Shown):
         arrays = list(self._arrays.values())
         self._training = bool(is_train)
         taped = bool(is_train) and bool(self._grads)
-        self._outputs = self._run(arrays, taped)
+        made = self._run(arrays, taped)
         # A result that is written to before the backward pass is no other to it.
-        self._results = [taped_value(out) for out in self._outputs] if taped else []
-        for promised, out in zip(self._promised, self._outputs, strict=False):
-            promised._assign(out.detach()._value())
+        self._results = [taped_value(out) for out in made] if taped else []
+        self._deliver(made)
         return self._outputs
+
+    def _deliver(self, made: list[NDArray]) -> None:
+        """Show new results: in MXNet 1 by the arrays that were shown before, which users keep and read again."""
+        if generation() != 1:
+            for promised, out in zip(self._promised, made, strict=False):
+                promised._assign(out.detach()._value())
+            self._outputs = made
+            return
+        shown = self._outputs or self._promised or made
+        kept = [old if _takes(old, new) else new for old, new in zip(shown, made, strict=True)]
+        again = [(old, new) for old, new in zip(kept, made, strict=True) if old is not new]
+        set_all([old for old, _ in again], "_v", [new._value() for _, new in again])
+        self._outputs = kept
 
     def _feed(self, name: str, array: Any) -> None:
         if name not in self._arrays:
@@ -262,7 +274,9 @@ class Executor(Shown):
             return
         if not self._outputs or self._again:
             self.forward(self._training) if not self._outputs else None
-            self._outputs, self._results = self._run(list(self._arrays.values()), taped=True), []
+            results = self._run(list(self._arrays.values()), taped=True)
+            self._deliver(results)
+            self._results = [taped_value(out) for out in results]
         heads, grads = self._heads(out_grads)
         marks = self._marks
         if not self._in_python:  # else another pass must not run the user's forward again
@@ -561,6 +575,12 @@ def _stype_of(node: Node, given: Mapping[str, str] | None) -> str:
     number = node.attrs.get("__storage_type__")
     own = "default" if number is None else ("default", "row_sparse", "csr")[int(number)]
     return (given or {}).get(node.name) or own
+
+
+def _takes(old: NDArray, new: NDArray) -> bool:
+    """Whether an array that showed a result can show the next one: not where a user made it a variable."""
+    dense = old.stype == new.stype == "default"
+    return dense and old._var is None and old.shape == new.shape and old.dtype == new.dtype
 
 
 def _looked_up(nodes: Sequence[Node]) -> set[str]:

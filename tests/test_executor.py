@@ -283,6 +283,34 @@ def mxnet1():
         yield
 
 
+def test_results_are_shown_by_the_same_arrays_in_mxnet_1(mxnet1):
+    x = mx.sym.var("x")
+    run = mx.sym.Group([x * 2, mx.sym.sum(x * x)]).bind(
+        mx.cpu(), {"x": mx.nd.ones(2)}, {"x": mx.nd.zeros(2)}
+    )
+    early, seen = run.outputs[0], []
+    run.forward()
+    late, part = run.outputs[1], run.outputs[0][1:]
+    for value in (2, 3):
+        run.forward(is_train=True, x=mx.nd.array([value, value + 1]))
+        run.outputs[0][:] = 9  # which the backward pass does not see
+        run.backward([mx.nd.ones(2), mx.nd.ones(1)])
+        seen.append([early.asnumpy().tolist(), late.asscalar(), part.asscalar()])
+        seen.append(run.grad_dict["x"].asnumpy().tolist())
+    run.forward()
+    seen.append([early.asnumpy().tolist(), late.asscalar(), part.asscalar()])
+    # MXNet 1.9.1
+    assert seen == [[[9, 9], 13, 9], [6, 8], [[9, 9], 25, 9], [8, 10], [[6, 8], 25, 8]]
+
+
+def test_results_are_arrays_of_their_own_in_mxnet_2():
+    x = mx.sym.var("x")
+    run = (x * 2)._bind(mx.cpu(), {"x": mx.nd.ones(2)})
+    first = run.forward()[0]
+    run.forward(x=mx.nd.zeros(2))
+    assert (first.asnumpy().tolist(), run.outputs[0].asnumpy().tolist()) == ([2, 2], [0, 0])
+
+
 def test_groups_of_nodes_on_devices_of_their_own():
     with mx.AttrScope(ctx_group="one"):
         hidden = mx.sym.Variable("a") * 2

@@ -244,7 +244,7 @@ class SyncBatchNorm(BatchNorm):
             )
         super().__init__(
             1, momentum, epsilon, center, scale, use_global_stats, beta_initializer, gamma_initializer,
-            running_mean_initializer, running_variance_initializer, in_channels,
+            running_mean_initializer, running_variance_initializer, in_channels, **kwargs,
         )  # fmt: skip
         self._num_devices = num_devices
         self._key = uuid.uuid4()  # told by MXNet 2, whose operator finds the other devices by it

@@ -75,6 +75,14 @@ def test_several_devices_are_one_batch(numbers, one_by_one):
     check(trained(nn.SyncBatchNorm, [mx.cpu(k) for k in numbers], one_by_one))
 
 
+def test_it_takes_the_words_of_every_block():
+    first = nn.SyncBatchNorm(prefix="norm_", in_channels=2)
+    assert list(first.collect_params()) == [  # MXNet 1.9.1
+        "norm_gamma", "norm_beta", "norm_running_mean", "norm_running_var",
+    ]  # fmt: skip
+    assert nn.SyncBatchNorm(params=first.params).gamma is first.gamma
+
+
 def test_hybridized_it_runs_imperatively():
     with pytest.warns(UserWarning, match="SyncBatchNorm"):
         check(trained(nn.SyncBatchNorm, [mx.cpu(0), mx.cpu(1)], hybrid=True))
