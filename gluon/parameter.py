@@ -584,7 +584,7 @@ class Constant(Parameter):
 
     Args:
       value: the numbers.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what it is called outside of a block.
 
     >>> import mxjax as mx
     >>> c = mx.gluon.Constant([[1, 2], [3, 4]])

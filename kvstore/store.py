@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from mxjax.optimizer import Optimizer
 from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
 from ._gather import LIMIT, Gathered, Request, alias, is_gathered
+from ._keys import check_shapes, paired, urgency
 from ._row_sparse import asked, check_target, dense_targets, dense_value, device_of, give, pushed
 from ._zero_devices import ShardedUpdater
 from .base import KVStoreBase
@@ -110,7 +110,7 @@ class KVStore(KVStoreBase):
         Args:
           priority: of what is gathered, larger ones come first in the program.
         """
-        self._push(self._merged(_pairs(key, value, "value")), _urgency(priority))
+        self._push(self._merged(paired(key, value, "value")), urgency(priority))
 
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -118,14 +118,14 @@ class KVStore(KVStoreBase):
         """Write the stored value of each key to one array or to several; to sparse ones unless `ignore_sparse`."""
         if out is None:
             raise errors.MXNetAssertionError("pull needs out=: the array (or arrays) to write to")
-        pairs = self._checked(_pairs(key, out, "out"))
+        pairs = self._checked(paired(key, out, "out"))
         self._pull(dense_targets(pairs) if ignore_sparse else pairs, priority)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` to `out`, which defaults to the pushed arrays themselves."""
-        pairs = list(_pairs(key, value, "value"))
-        targets = self._checked(pairs if out is None else _pairs(key, out, "out"))
-        self._push(self._merged(pairs), _urgency(priority))
+        pairs = list(paired(key, value, "value"))
+        targets = self._checked(pairs if out is None else paired(key, out, "out"))
+        self._push(self._merged(pairs), urgency(priority))
         self._pull(targets, priority)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
@@ -135,8 +135,8 @@ class KVStore(KVStoreBase):
             raise errors.MXNetAssertionError(
                 "broadcast needs out=: the array (or arrays) to write to"
             )
-        for k, outs in _pairs(key, out, "out"):
-            _check_shapes(k, shapes[k], outs)
+        for k, outs in paired(key, out, "out"):
+            check_shapes(k, shapes[k], outs)
         self.init(key, value)
         self.pull(key, out=out, priority=priority)
 
@@ -167,11 +167,11 @@ class KVStore(KVStoreBase):
         """Each key, array to write to, and numbers of rows of a `row_sparse_pull`."""
         if out is None or row_ids is None:
             raise errors.MXNetAssertionError("row_sparse_pull needs out= and row_ids=")
-        pairs = self._checked(_pairs(key, out, "out"))
+        pairs = self._checked(paired(key, out, "out"))
         many = isinstance(key, (list, tuple))
         if many and isinstance(row_ids, NDArray):
             row_ids = [row_ids] * len(key)
-        wanted = list(_pairs(key, row_ids, "row_ids"))
+        wanted = list(paired(key, row_ids, "row_ids"))
         for (k, outs), (_, ids) in zip(pairs, wanted, strict=True):
             if not self._entries[k].shape:
                 raise errors.MXNetValueError(
@@ -227,7 +227,7 @@ class KVStore(KVStoreBase):
 
     def _new(self, key: Any, value: Any) -> list[tuple[Any, list[NDArray]]]:
         """Keys that have no value yet, with what is given for each."""
-        pairs = list(_pairs(key, value, "value"))
+        pairs = list(paired(key, value, "value"))
         given: set[Any] = set()
         for k, _ in pairs:
             self._check_type(k)
@@ -521,55 +521,7 @@ class KVStore(KVStoreBase):
             raise errors.MXNetError(
                 f"key {key} has not been inited: call init({key!r}, value) first"
             )
-        _check_shapes(key, entry.shape, arrays)
-
-
-def _check_shapes(key: Any, shape: tuple[int, ...], arrays: Sequence[NDArray]) -> None:
-    for a in arrays:
-        if a.shape != shape:
-            raise errors.MXNetValueError(
-                f"key {key} holds an array of shape {shape}, got one of shape {a.shape}"
-            )
-
-
-def _urgency(priority: Any) -> int:
-    try:
-        return operator.index(priority)
-    except TypeError:
-        raise errors.MXNetTypeError(
-            f"priority must be an integer, got {priority!r}; larger ones come first"
-        ) from None
-
-
-def _pairs(key: Any, value: Any, name: str) -> Iterable[tuple[Any, list[NDArray]]]:
-    """Each key with its list of arrays."""
-    # Scripts have loops over keys: what each turn costs counts hundreds of times in a step.
-    if isinstance(value, NDArray) and isinstance(key, (int, str)):
-        return ((key, [value]),)
-    return _all_pairs(key, value, name)
-
-
-def _all_pairs(key: Any, value: Any, name: str) -> Iterator[tuple[Any, list[NDArray]]]:
-    if isinstance(key, (list, tuple)):
-        if not isinstance(value, (list, tuple)) or len(value) != len(key):
-            raise errors.MXNetAssertionError(
-                f"{len(key)} keys need as many entries in {name}, got "
-                f"{len(value) if isinstance(value, (list, tuple)) else type(value).__name__}"
-            )
-        for k, v in zip(key, value, strict=True):
-            yield from _pairs(k, v, name)
-        return
-    if not isinstance(key, (int, str)):
-        raise errors.MXNetTypeError(f"keys are integers or strings, got {key!r}")
-    arrays = list(value) if isinstance(value, (list, tuple)) else [value]
-    for a in arrays:
-        if not isinstance(a, NDArray):
-            raise errors.MXNetTypeError(
-                f"{name} of key {key!r} holds {type(a).__name__}, not an array"
-            )
-    if not arrays:
-        raise errors.MXNetValueError(f"{name} of key {key!r} is an empty list")
-    yield key, arrays
+        check_shapes(key, entry.shape, arrays)
 
 
 def hand(array: NDArray, v: Value) -> None:

@@ -84,7 +84,7 @@ def set_state(state: dict[str, Any]) -> None:
     """Let random numbers go on from where `get_state` was called, in this process or in another.
 
     Args:
-      state: "run" or "stop".
+      state: what `get_state` gave.
 
     Raises:
       FormatError: it is nothing that `get_state` gives.

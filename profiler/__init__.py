@@ -297,7 +297,7 @@ def step(name: str = "step") -> None:
     """Mark the end of a step, for loops without a ``Trainer``.
 
     Args:
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the step is called in the trace.
     """
     named(name, "step")
     recorder = _profiler.recorder
@@ -331,7 +331,7 @@ def merge(paths: Sequence[str], out: str) -> None:
 
     Args:
       paths: the paths of the traces.
-      out: an array that the result is written into, and that is given back.
+      out: the path of the trace that is written.
 
     Raises:
       MXNetError: a file is no trace of this profiler.
@@ -383,7 +383,7 @@ def set_kvstore_handle(handle: Any) -> None:
     """Name the distributed kvstore whose servers ``profile_process='server'`` means.
 
     Args:
-      handle: what gives the batches, or the recorder of a file.
+      handle: the kvstore; `None` for none.
     """
     _profiler.kvstore = handle
 

@@ -43,7 +43,7 @@ class Domain(Shown):
     """A group of tasks, frames, counters and markers: a process of its own in the trace.
 
     Args:
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the group is called in the trace.
 
     >>> domain = Domain("loading")
     >>> task = domain.new_task("decode")
@@ -118,7 +118,7 @@ class Task(_Duration):
 
     Args:
       domain: the group to which it belongs.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the task is called in the trace.
 
     >>> with Domain("loading").new_task("decode"):
     ...     pass
@@ -134,7 +134,7 @@ class Frame(_Duration):
 
     Args:
       domain: the group to which it belongs.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the frame is called in the trace.
     """
 
     def __init__(self, domain: Domain, name: str):
@@ -147,7 +147,7 @@ class Event(_Duration):
     """A stretch of one thread's time, in no domain.
 
     Args:
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the event is called in the trace.
     """
 
     _process = _category = "event"
@@ -158,7 +158,7 @@ class Counter(Shown):
 
     Args:
       domain: the group to which it belongs.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the counter is called in the trace.
       value: the number.
 
     Raises:
@@ -229,7 +229,7 @@ class Marker(Shown):
 
     Args:
       domain: the group to which it belongs.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what the marker is called in the trace.
 
     >>> Domain("training").new_marker("epoch").mark()
     """
@@ -266,8 +266,8 @@ def scope(name: str = _NO_SCOPE, append_mode: bool = True) -> Iterator[str]:
     """Name what is recorded inside, for the trace and the memory profile; `append_mode` nests names.
 
     Args:
-      name: the name, which texts and files have; one is made if it is left out.
-      append_mode: whether the text is added to the file.
+      name: what comes before the names inside.
+      append_mode: whether the name follows that of the scope around.
 
     Returns:
       context manager: within it the setting, or name, is in force.

@@ -84,7 +84,7 @@ class NegativeLogLikelihood(EvalMetric):
     """Minus the logarithm of the label's probability, to which `eps` is added, on average (MXNet 1).
 
     Args:
-      eps: what is added to a variance, or denominator, against a division by zero.
+      eps: what is added to a probability, against the logarithm of 0.
       name: what the metric is called in its results.
       output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
@@ -112,7 +112,7 @@ class Perplexity(CrossEntropy):
     """The exponential of the cross entropy.
 
     Args:
-      eps: what is added to a variance, or denominator, against a division by zero.
+      eps: what is added to a probability, against the logarithm of 0.
       ignore_label: labels of this number do not count.
       axis: the axis of the classes.
       from_logits: whether predictions are logarithms of probabilities.

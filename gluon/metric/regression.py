@@ -156,7 +156,7 @@ class MeanCosineSimilarity(EvalMetric):
       name: what the metric is called in its results.
       output_names: the names of the outputs that count; all without.
       label_names: the names of the labels that count; all without.
-      eps: what is added to a variance, or denominator, against a division by zero.
+      eps: what the product of both lengths is at least.
 
     >>> MeanCosineSimilarity().name
     'cos_sim'

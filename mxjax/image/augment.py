@@ -93,7 +93,7 @@ class SequentialAug(Augmenter):
     """Several augmenters, one after the other.
 
     Args:
-      ts: what is stepped through.
+      ts: the augmenters.
     """
 
     def __init__(self, ts: list[Augmenter]):
@@ -113,7 +113,7 @@ class RandomOrderAug(SequentialAug):
     """Several augmenters, in a new order each time.
 
     Args:
-      ts: what is stepped through.
+      ts: the augmenters.
     """
 
     def __call__(self, src: Any) -> Any:
@@ -125,7 +125,7 @@ class ResizeAug(Augmenter):
     """The shorter side resized to `size`.
 
     Args:
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the length of the shorter side.
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
     """
 
@@ -142,7 +142,7 @@ class ForceResizeAug(Augmenter):
     """Resized to `size` (width, height).
 
     Args:
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
     """
 
@@ -159,7 +159,7 @@ class RandomCropAug(Augmenter):
     """A part of `size` (width, height) at a random place.
 
     Args:
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
     """
 
@@ -176,7 +176,7 @@ class RandomSizedCropAug(Augmenter):
     """A part of random area and shape, resized to `size` (width, height); see `random_size_crop`.
 
     Args:
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the size of the result, (width, height).
       area: the smallest and largest share of the image's area.
       ratio: the smallest and largest ratio of width to height.
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
@@ -215,7 +215,7 @@ class CenterCropAug(Augmenter):
     """The middle, of `size` (width, height).
 
     Args:
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
     """
 

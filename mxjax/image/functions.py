@@ -173,7 +173,7 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
 
     Args:
       src_size: the size of the image: (width, height).
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the size of the result, (width, height).
 
     Returns:
       tuple of int: (width, height).
@@ -255,8 +255,8 @@ def resize_short(src: Any, size: int, interp: int = 2) -> Any:
     """A picture resized so that its shorter side has `size` pixels.
 
     Args:
-      src: the image, (H, W, C), or the text that is read.
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      src: the image, (H, W, C).
+      size: the length of the shorter side.
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
 
     Returns:
@@ -279,12 +279,12 @@ def fixed_crop(
     """The part of a picture whose upper left corner is (x0, y0), resized to `size` (width, height).
 
     Args:
-      src: the image, (H, W, C), or the text that is read.
+      src: the image, (H, W, C).
       x0: the left border.
       y0: the upper border.
       w: the width.
       h: the height.
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
 
     Returns:
@@ -302,8 +302,8 @@ def random_crop(
     """A part of `size` (width, height) at a random place, enlarged from a small picture; and its (x, y, w, h).
 
     Args:
-      src: the image, (H, W, C), or the text that is read.
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      src: the image, (H, W, C).
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
 
     Returns:
@@ -322,8 +322,8 @@ def center_crop(
     """The middle of a picture, of `size` (width, height); and (x, y, w, h) of it.
 
     Args:
-      src: the image, (H, W, C), or the text that is read.
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      src: the image, (H, W, C).
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
 
     Returns:
@@ -353,8 +353,8 @@ def random_size_crop(
     Args:
       area: the smallest and the largest part of the picture's area; one number stands for (area, 1).
       ratio: the smallest and the largest width / height.
-      src: the image, (H, W, C), or the text that is read.
-      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      src: the image, (H, W, C).
+      size: the size of the result, (width, height).
       interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
 
     Returns:
@@ -538,7 +538,7 @@ def random_rotate(
     """`imrotate` by angles between two limits, drawn by `numpy.random`.
 
     Args:
-      src: the image, (H, W, C), or the text that is read.
+      src: the image, (C, H, W), or several, (N, C, H, W); float32.
       angle_limits: the smallest and largest angle in degrees.
       zoom_in: whether the image becomes larger so that no corner is empty.
       zoom_out: whether the image becomes smaller so that no corner is lost.

@@ -45,7 +45,7 @@ def retain(
       data: the input.
       indices: the numbers of the elements.
       out: an array that the result is written into, and that is given back.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: taken as MXNet takes it; arrays have no names.
 
     Returns:
       RowSparseNDArray: the rows that stay.

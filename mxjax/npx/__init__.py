@@ -101,8 +101,8 @@ def leaky_relu(
       gamma: the learned slopes of `prelu`.
       act_type: which function.
       slope: the slope for negative numbers.
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: the smallest slope that `rrelu` draws.
+      upper_bound: the largest slope that `rrelu` draws.
 
     Returns:
       ndarray: of the shape and dtype of `data`.

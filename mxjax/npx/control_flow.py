@@ -17,14 +17,27 @@ from ..array.classes import ndarray
 from ..array.invoke import call
 from ..array.ndarray import NDArray
 from ..attribute import count_subgraph
-from ..core import TRACED, Value, aval, is_recording, record_paired, recording, rng
-from ..core import host as host_value
+from ..core import TRACED, Value, is_recording
 from ..core.calls.reading import ReadWhileRecording
 from ..core.calls.segment import Written
 from ..core.calls.state import local
-from ..core.graph.cut import calls_python, is_traced
 from ..modes import is_np_shape
-from ..ops.table import TABLE, hashable
+from ..ops.table import TABLE
+from ._bodies import (
+    Body,
+    Changes,
+    check_states,
+    draws_of,
+    flatten,
+    given_by_user,
+    invoke,
+    is_legacy,
+    made_at,
+    placeholder_of,
+    plainly,
+    regroup,
+    spelled,
+)
 
 __all__ = ["cond", "foreach", "while_loop"]
 
@@ -45,188 +58,6 @@ def compiles(arrays: Sequence[NDArray], steps: int, kept: int = 0) -> bool:
 
 def _must(arrays: Sequence[NDArray]) -> bool:
     return is_recording() or any(a._value().seg is TRACED for a in arrays)
-
-
-# ---- nested lists of arrays --------------------------------------------------------------------------
-
-
-def _flatten(x: Any, what: str, keep: bool, found: list[NDArray]) -> Any:
-    """Put the arrays of nested lists into ``found``; the structure, for :func:`_regroup`.
-
-    Tuples become lists, as in MXNet, unless ``keep``.
-    """
-    if isinstance(x, NDArray):
-        found.append(x)
-        return type(x)
-    if isinstance(x, (list, tuple)):
-        kind = tuple if keep and isinstance(x, tuple) else list
-        return kind, [_flatten(part, what, keep, found) for part in x]
-    raise errors.MXNetValueError(
-        f"{what} must be an array or (nested) lists of arrays, got {x!r} of type {type(x).__name__}"
-    )
-
-
-def _regroup(tree: Any, arrays: Iterator[Any]) -> Any:
-    if isinstance(tree, type):
-        return next(arrays)
-    kind, parts = tree
-    return kind([_regroup(part, arrays) for part in parts])
-
-
-def _given(x: Any, name: str, what: str, keep: bool | None = None) -> tuple[list[NDArray], Any]:
-    """Arrays that the user hands over, and their structure."""
-    found: list[NDArray] = []
-    try:
-        tree = _flatten(x, what, _legacy(x) if keep is None else keep, found)
-    except errors.MXNetValueError as error:
-        raise errors.MXNetAssertionError(f"{name}: {error}") from None
-    return found, tree
-
-
-def _legacy(*values: Any) -> bool:
-    """Whether the arrays are those of mx.nd: the first one that is found says so."""
-    for x in values:
-        if isinstance(x, NDArray):
-            return not isinstance(x, ndarray)
-        if isinstance(x, (list, tuple)) and x:
-            return _legacy(*x)
-    return False
-
-
-def _made_at(fn: Callable[..., Any]) -> str:
-    """Where a function of the user's stands, for errors."""
-    code = getattr(getattr(fn, "forward", fn), "__code__", None)
-    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-
-
-def _text(a: Any) -> str:
-    return f"{a.dtype}{list(a.shape)}"
-
-
-# ---- recording bodies --------------------------------------------------------------------------------
-
-
-class _Changes(errors.MXNetValueError):
-    """A body does not give back what it was given: it is no body of a compiled loop."""
-
-
-def _plainly(error: Exception) -> Exception:
-    return errors.MXNetValueError(str(error)) if type(error) is _Changes else error
-
-
-class _RunsPython(_Changes):
-    """A body calls Python of the user's (a custom operator): a loop that need not be an operator is none."""
-
-
-class _Part:
-    """A function of the user's, recorded: its results, and the arrays from outside that it wrote to."""
-
-    def __init__(
-        self,
-        fn: Callable[[list[NDArray]], Any],
-        name: str,
-        like: Sequence[Any],  # class and aval of what the function is called with
-        draws: rng.GraphStream,
-    ):
-        count_subgraph(name)
-        device = like[0][1].device if like else draws.key.aval.device
-        self.base = draws.base
-        with recording(name, device, [a for _, a in like], tracers=True) as self._rec:
-            given = [cls._wrap(self._rec.placeholder(a)) for cls, a in like]
-            try:
-                with draws:
-                    arrays, self.result = fn(given)
-                self.values = [a._value() for a in arrays]
-                self.written = {id(w.handle): w for w in self._rec.written()}
-                self._news = {k: w.handle._value() for k, w in self.written.items()}
-            finally:
-                for w in self._rec.written():
-                    w.handle._v = w.before
-
-    def close(self, written: Sequence[Written]) -> None:
-        """Make the graph; its last results are the new values of these arrays."""
-        news = [self._news.get(id(w.handle), w.before) for w in written]
-        for w in written:
-            self._rec.number(w.before)  # captured, though it may not be read
-        self.graph, self.captured = self._rec.subgraph([*self.values, *news])
-
-    def position(self, v: Value) -> int:
-        """Where a value stands among those the graph captured; -1: nowhere."""
-        return next((k for k, c in enumerate(self.captured) if c is v), -1)
-
-    def operands(self, count: Any) -> list[Any]:
-        """What the graph captured, with the count of the random numbers there are now."""
-        return [count if c is self.base else c for c in self.captured]
-
-
-def _stream(arrays: Sequence[NDArray]) -> rng.GraphStream:
-    """The random numbers of a body: which ones they are is known with each step."""
-    device = arrays[0]._value().aval.device
-    return rng.GraphStream(rng.key(device), host_value(np.zeros((), np.int64), device))
-
-
-def _like(x: NDArray, rows: bool = False) -> tuple[type[NDArray], Any]:
-    a = x._value().aval
-    return type(x), aval(a.shape[1:] if rows else a.shape, a.dtype, a.device)
-
-
-def _invoke(
-    name: str,
-    given: Sequence[Value],
-    parts: Sequence[_Part],
-    draws: rng.GraphStream,
-    numbers: int,
-    written: Sequence[Written],
-    attrs: dict[str, Any],
-    runs: bool = True,
-) -> list[Value]:
-    """Record the operator; what the bodies wrote gets its new values. Returns the other results.
-
-    ``runs=False``: the bodies will run no step.
-    """
-    if runs and not is_recording() and any(calls_python(part.graph) for part in parts):
-        if not any(is_traced((*given, *part.captured)) for part in parts):
-            raise _RunsPython(
-                "the body of a loop calls a custom operator, whose Python runs at each step"
-            )
-    device = given[0].aval.device
-    operands: list[Any] = list(given)
-    count = offset = None
-    if draws.used:
-        _, count, offset = rng.operands(device, numbers, lambda: draws.drawn)
-        attrs["draws"] = (*[part.position(part.base) for part in parts], draws.used)
-    for part in parts:
-        operands += part.operands(count)
-    if offset is not None:
-        operands.append(offset)
-    bound = TABLE[name].bind(tuple(sorted((k, hashable(v)) for k, v in attrs.items())))
-    if any(s.call.effect for part in parts for s in part.graph.steps):  # type: ignore[union-attr]
-        bound.effect = True
-    outs = list(record_paired(bound, operands))
-    for w in reversed(written):
-        v = outs.pop()
-        if not w.taped:
-            v.tape = None
-        # A trace of the user's (jax.jit) must leave nothing behind in arrays from outside it.
-        if v.seg is not TRACED or w.before.seg is TRACED:
-            w.handle._set(v)
-    return outs
-
-
-def _check_states(
-    what: str, fn: Callable[..., Any], before: Sequence[NDArray], after: Sequence[Value]
-) -> None:
-    if len(before) != len(after):
-        raise _Changes(
-            f"{what}: the body{_made_at(fn)} takes {len(before)} of them and gives back {len(after)}"
-        )
-    for k, (x, v) in enumerate(zip(before, after, strict=True)):
-        a = x._value().aval
-        if a.shape != v.aval.shape or a.dtype != v.aval.dtype:
-            raise _Changes(
-                f"{what} {k} is {_text(a)} before a step and {_text(v.aval)} after it: the body{_made_at(fn)} must "
-                "keep shapes and dtypes. Start with the shape and dtype that it gives back, or convert: s.astype(dtype)"
-            )
 
 
 # ---- foreach -----------------------------------------------------------------------------------------
@@ -250,9 +81,9 @@ def foreach(
     >>> outs, last
     (array([1., 3., 6.]), array(6.))
     """
-    keep = _legacy(data, init_states)
-    xs, rows = _given(data, "foreach", "data", keep)
-    states, tree = _given(init_states, "foreach", "init_states", keep)
+    keep = is_legacy(data, init_states)
+    xs, rows = given_by_user(data, "foreach", "data", keep)
+    states, tree = given_by_user(init_states, "foreach", "init_states", keep)
     if len({x.shape[:1] for x in xs}) != 1 or () in {x.shape for x in xs}:
         raise errors.MXNetValueError(
             "foreach runs over the first axis of its data, which must have one length: got data of shapes "
@@ -265,25 +96,25 @@ def foreach(
     if compiles(arrays, steps) or not steps:
         try:
             return _foreach(body, xs, rows, states, tree, keep, name)
-        except (ReadWhileRecording, _Changes) as error:
+        except (ReadWhileRecording, Changes) as error:
             if _must(arrays) or not steps:
-                raise _plainly(error) from None
+                raise plainly(error) from None
     outs: list[list[NDArray]] = []
     shape: Any = None
-    now = _regroup(tree, iter(states))
+    now = regroup(tree, iter(states))
     for k in range(steps):
-        out, now = _two(body, body(_regroup(rows, iter([x[k] for x in xs])), now))
+        out, now = _two(body, body(regroup(rows, iter([x[k] for x in xs])), now))
         outs.append([])
-        shape = _flatten(out, "an output of foreach's body", False, outs[-1])
+        shape = flatten(out, "an output of foreach's body", False, outs[-1])
         last: list[NDArray] = []
-        now = _regroup(_flatten(now, "the states of foreach's body", keep, last), iter(last))
-    return _regroup(shape, iter([_stack(list(column)) for column in zip(*outs, strict=True)])), now
+        now = regroup(flatten(now, "the states of foreach's body", keep, last), iter(last))
+    return regroup(shape, iter([_stack(list(column)) for column in zip(*outs, strict=True)])), now
 
 
 def _two(body: Callable[..., Any], made: Any) -> tuple[Any, Any]:
     if not isinstance(made, (list, tuple)) or len(made) != 2:
         raise errors.MXNetValueError(
-            f"the body of a loop{_made_at(body)} returns two things, outputs and states, got {type(made).__name__}"
+            f"the body of a loop{made_at(body)} returns two things, outputs and states, got {type(made).__name__}"
         )
     return made[0], made[1]
 
@@ -302,26 +133,29 @@ def _foreach(
     name: str,
 ) -> tuple[Any, Any]:
     """foreach as one operator."""
-    draws = _stream(xs)
+    draws = draws_of(xs)
     num_out = 0
 
     def run(given: list[NDArray]) -> Any:
         nonlocal num_out
-        inputs = _regroup(rows, iter(given[: len(xs)])), _regroup(tree, iter(given[len(xs) :]))
+        inputs = regroup(rows, iter(given[: len(xs)])), regroup(tree, iter(given[len(xs) :]))
         out, after = _two(body, body(*inputs))
         found: list[NDArray] = []
-        shapes = [_flatten(out, "an output of foreach's body", False, found)]
+        shapes = [flatten(out, "an output of foreach's body", False, found)]
         num_out = len(found)
-        shapes.append(_flatten(after, "the states of foreach's body", keep, found))
+        shapes.append(flatten(after, "the states of foreach's body", keep, found))
         return found, shapes
 
-    part = _Part(
-        run, name, [*[_like(x, rows=True) for x in xs], *[_like(s) for s in states]], draws
+    part = Body(
+        run,
+        name,
+        [*[placeholder_of(x, rows=True) for x in xs], *[placeholder_of(s) for s in states]],
+        draws,
     )
-    _check_states("state", body, states, part.values[num_out:])
+    check_states("state", body, states, part.values[num_out:])
     written = list(part.written.values())
     part.close(written)
-    outs = _invoke(
+    outs = invoke(
         "_foreach",
         [a._value() for a in (*xs, *states)],
         [part],
@@ -340,7 +174,7 @@ def _foreach(
     return _wrapped(first, wrapped), _wrapped(second, wrapped)
 
 
-def _updated(parts: Sequence[_Part], written: Sequence[Written]) -> dict[str, Any]:
+def _updated(parts: Sequence[Body], written: Sequence[Written]) -> dict[str, Any]:
     if not written:
         return {}
     return {"updated": tuple([tuple([part.position(w.before) for part in parts]) for w in written])}
@@ -392,9 +226,9 @@ def while_loop(
         ) from None
     if isinstance(loop_vars, (list, tuple)) and not loop_vars:
         raise errors.MXNetValueError("loop_vars should contain at least one element")
-    keep = _legacy(loop_vars)
+    keep = is_legacy(loop_vars)
     single = isinstance(loop_vars, NDArray)
-    arrays, tree = _given(
+    arrays, tree = given_by_user(
         [loop_vars] if single else list(loop_vars), "while_loop", "loop_vars", keep
     )
     loop = _While(cond, func, arrays, tree, keep, limit, single, name)
@@ -402,9 +236,9 @@ def while_loop(
     if compiles(arrays, limit, limit if gradients else 0):
         try:
             return loop.operator()
-        except (ReadWhileRecording, _Changes) as error:
+        except (ReadWhileRecording, Changes) as error:
             if _must(arrays):
-                raise _plainly(error) from None
+                raise plainly(error) from None
     return loop.python()
 
 
@@ -435,7 +269,7 @@ class _While:
         """Outputs of one step with their structure, and the new variables."""
         out, new = _two(self.func, self.func(*variables))
         found: list[NDArray] = []
-        shape = _flatten([] if out is None else out, "an output of while_loop's func", False, found)
+        shape = flatten([] if out is None else out, "an output of while_loop's func", False, found)
         new = [] if new is None else list(new) if isinstance(new, (list, tuple)) else [new]
         if len(new) != len(variables):
             raise errors.MXNetValueError(
@@ -444,7 +278,7 @@ class _While:
         return found, shape, new
 
     def python(self) -> tuple[Any, Any]:
-        variables = _regroup(self.tree, iter(self.arrays))
+        variables = regroup(self.tree, iter(self.arrays))
         outs: list[list[NDArray]] = []
         shape: Any = None
         while len(outs) < self.limit and _truth(self.cond(*variables)):
@@ -457,54 +291,52 @@ class _While:
         if not outs and not self.keep:
             try:
                 return self.operator(runs=False)  # which knows the outputs that a step would have
-            except (ReadWhileRecording, _Changes):
+            except (ReadWhileRecording, Changes):
                 pass
         last: list[NDArray] = []
-        variables = _regroup(_flatten(variables, "loop_vars", self.keep, last), iter(last))
+        variables = regroup(flatten(variables, "loop_vars", self.keep, last), iter(last))
         if not outs:
             return [], self._given_back(variables)
         columns = iter(
             [_padded(_stack(list(column)), self.limit) for column in zip(*outs, strict=True)]
         )
-        return _regroup(shape, columns), self._given_back(variables)
+        return regroup(shape, columns), self._given_back(variables)
 
     def _given_back(self, variables: list[Any]) -> Any:
         return variables[0] if self.single else variables
 
     def operator(self, runs: bool = True) -> tuple[Any, Any]:
-        draws = _stream(self.arrays)
-        like = [_like(a) for a in self.arrays]
+        draws = draws_of(self.arrays)
+        like = [placeholder_of(a) for a in self.arrays]
 
         def test(given: list[NDArray]) -> Any:
             return [
-                _predicate(
-                    self.cond(*_regroup(self.tree, iter(given))), given[0], "cond", self.cond
-                )
+                _predicate(self.cond(*regroup(self.tree, iter(given))), given[0], "cond", self.cond)
             ], None
 
         num_out = 0
 
         def run(given: list[NDArray]) -> Any:
             nonlocal num_out
-            found, shape, new = self.step(_regroup(self.tree, iter(given)))
+            found, shape, new = self.step(regroup(self.tree, iter(given)))
             num_out = len(found)
-            _flatten(new, "loop_vars", self.keep, found)
+            flatten(new, "loop_vars", self.keep, found)
             return found, shape
 
-        first = _Part(test, f"{self.name}_cond", like, draws)
+        first = Body(test, f"{self.name}_cond", like, draws)
         if first.written:
             raise errors.MXNetError(
-                f"cond{_made_at(self.cond)} writes to an array from outside; the condition of a while_loop only tells "
+                f"cond{made_at(self.cond)} writes to an array from outside; the condition of a while_loop only tells "
                 "whether it goes on. Write in func"
             )
-        second = _Part(run, f"{self.name}_func", like, draws)
-        _check_states("loop variable", self.func, self.arrays, second.values[num_out:])
+        second = Body(run, f"{self.name}_func", like, draws)
+        check_states("loop variable", self.func, self.arrays, second.values[num_out:])
         written = list(second.written.values())
         first.close([])
         second.close(written)
         parts = [first, second]
         outs = iter(
-            _invoke(
+            invoke(
                 "_while_loop",
                 [a._value() for a in self.arrays],
                 parts,
@@ -556,7 +388,7 @@ def _predicate(x: Any, like: NDArray, what: str, fn: Any) -> NDArray:
         )
     if x.size != 1:
         raise errors.MXNetValueError(
-            f"{what}{_made_at(fn)} must be an array of one element, got {_text(x)}"
+            f"{what}{made_at(fn)} must be an array of one element, got {spelled(x)}"
         )
     return (
         x.astype("int64") if isinstance(x, ndarray) and np.dtype(x.dtype).kind not in "biu" else x
@@ -584,15 +416,15 @@ def cond(
     """
     given = [] if inputs is None else inputs if isinstance(inputs, (list, tuple)) else [inputs]
     chosen = pred(*given) if callable(pred) else pred
-    keep = _legacy(given, chosen)
-    arrays, tree = _given(given, "cond", "inputs", keep)
+    keep = is_legacy(given, chosen)
+    arrays, tree = given_by_user(given, "cond", "inputs", keep)
     if isinstance(chosen, NDArray) and _must([chosen, *arrays]):
         return _branches(
             _predicate(chosen, chosen, "pred", pred), then_func, else_func, arrays, tree, keep, name
         )
-    out = (then_func if _truth(chosen) else else_func)(*_regroup(tree, iter(arrays)))
+    out = (then_func if _truth(chosen) else else_func)(*regroup(tree, iter(arrays)))
     found: list[NDArray] = []
-    return _regroup(_flatten(out, "what a branch of cond gives back", keep, found), iter(found))
+    return regroup(flatten(out, "what a branch of cond gives back", keep, found), iter(found))
 
 
 def _branches(
@@ -605,40 +437,40 @@ def _branches(
     name: str,
 ) -> Any:
     """cond as one operator."""
-    like = [_like(a) for a in arrays]
+    like = [placeholder_of(a) for a in arrays]
     parts = []
     most = 0
-    base = _stream([chosen])
+    base = draws_of([chosen])
     count_subgraph(f"{name}_pred")
     for fn, which in ((then_func, "then"), (else_func, "else")):
 
         def run(given: list[NDArray], fn: Callable[..., Any] = fn) -> Any:
             found: list[NDArray] = []
-            out = fn(*_regroup(tree, iter(given)))
-            return found, _flatten(out, f"what {which}_func gives back", keep, found)  # noqa: B023
+            out = fn(*regroup(tree, iter(given)))
+            return found, flatten(out, f"what {which}_func gives back", keep, found)  # noqa: B023
 
         base.used = 0
-        parts.append(_Part(run, f"{name}_{which}", like, base))
+        parts.append(Body(run, f"{name}_{which}", like, base))
         most = max(most, base.used)
     base.used = most
     then, other = parts
     if len(then.values) != len(other.values):
         raise errors.MXNetValueError(
-            f"Number of outputs differs between then-branch and else-branch: {len(then.values)}{_made_at(then_func)} "
-            f"and {len(other.values)}{_made_at(else_func)}"
+            f"Number of outputs differs between then-branch and else-branch: {len(then.values)}{made_at(then_func)} "
+            f"and {len(other.values)}{made_at(else_func)}"
         )
     for k, (a, b) in enumerate(zip(then.values, other.values, strict=True)):
         if a.aval.shape != b.aval.shape or a.aval.dtype != b.aval.dtype:
             raise errors.MXNetValueError(
-                f"result {k} of cond is {_text(a.aval)} from then_func{_made_at(then_func)} and {_text(b.aval)} from "
-                f"else_func{_made_at(else_func)}: in a hybridized block both must be alike"
+                f"result {k} of cond is {spelled(a.aval)} from then_func{made_at(then_func)} and "
+                f"{spelled(b.aval)} from else_func{made_at(else_func)}: in a hybridized block both must be alike"
             )
     written = list({**then.written, **other.written}.values())
     for w in written:  # unseen by autograd only if no branch says otherwise
         w.taped = all(p.written[id(w.handle)].taped for p in parts if id(w.handle) in p.written)
     for part in parts:
         part.close(written)
-    outs = _invoke(
+    outs = invoke(
         "_cond",
         [chosen._value(), *[a._value() for a in arrays]],
         parts,

@@ -41,7 +41,7 @@ def multinomial(
       ctx: MXNet 1's name of `device`.
       dtype: the dtype of the result.
       out: an array that the result is written into, and that is given back.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: taken as MXNet takes it; arrays have no names.
 
     Returns:
       ndarray, NDArray or Symbol: the counts, or the outcomes, in the last axes.

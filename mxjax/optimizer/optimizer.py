@@ -232,7 +232,7 @@ class Optimizer(Shown):
         """An optimizer from its registered name, in any case.
 
         Args:
-          name: the name, which texts and files have; one is made if it is left out.
+          name: the name of its class, in any case.
 
         Returns:
           an instance of the class that has this name.

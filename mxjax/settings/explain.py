@@ -39,8 +39,8 @@ class Explanation(NamedTuple):
     machine, and `becomes` the compiler options and environment variables of the value in force.
 
     Args:
-      name: any name of the option.
-      value: the new value.
+      name: the option's own name.
+      value: what is in force.
       source: who set it.
       raw: the text that was given.
       default: the value without anybody's.

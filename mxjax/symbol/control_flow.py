@@ -132,7 +132,7 @@ def foreach(
     Args:
       body: a function of symbols, which gives (outputs, states); it is called once.
       data, init_states: symbols or nested lists of them.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what its subgraphs are called, and counted by.
 
     Returns:
       tuple: the outputs, stacked along axis 0, and the states at the end.
@@ -191,7 +191,7 @@ def while_loop(
       func: the function.
       loop_vars: the values that the loop carries, an array or a list of them.
       max_iterations: after how many rounds the loop ends in any case.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what its subgraphs are called, and counted by.
 
     Returns:
       tuple: the outputs, stacked along axis 0, and the values at the end.
@@ -273,7 +273,7 @@ def cond(
       then_func: what is computed where the condition holds.
       else_func: what is computed elsewhere.
       inputs: the inputs of the subgraphs.
-      name: the name, which texts and files have; one is made if it is left out.
+      name: what its subgraphs are called, and counted by.
 
     Returns:
       what the chosen function gives.

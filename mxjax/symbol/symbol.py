@@ -27,7 +27,7 @@ class Symbol(Declared):
     """A graph of operators with one result or several; made by `var`, the functions of ``mx.sym`` and `Group`.
 
     Args:
-      handle: what gives the batches, or the recorder of a file.
+      handle: what another symbol consists of.
 
     >>> import mxjax as mx
     >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")

@@ -112,8 +112,8 @@ class Interval(_Bounded):
     """At least the lower and at most the upper bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: what values are compared with from below.
+      upper_bound: what values are compared with from above.
     """
 
     def __init__(self, lower_bound: Any, upper_bound: Any):
@@ -125,8 +125,8 @@ class OpenInterval(_Bounded):
     """Between the bounds.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: what values are compared with from below.
+      upper_bound: what values are compared with from above.
     """
 
     _lower_open = _upper_open = True
@@ -140,8 +140,8 @@ class HalfOpenInterval(_Bounded):
     """At least the lower, less than the upper bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: what values are compared with from below.
+      upper_bound: what values are compared with from above.
     """
 
     _upper_open = True
@@ -155,8 +155,8 @@ class IntegerInterval(_Bounded):
     """Whole numbers, at least the lower and at most the upper bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: what values are compared with from below.
+      upper_bound: what values are compared with from above.
     """
 
     _integer = True
@@ -170,8 +170,8 @@ class IntegerOpenInterval(_Bounded):
     """Whole numbers between the bounds.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: what values are compared with from below.
+      upper_bound: what values are compared with from above.
     """
 
     _lower_open = _upper_open = _integer = True
@@ -185,8 +185,8 @@ class IntegerHalfOpenInterval(_Bounded):
     """Whole numbers, at least the lower, less than the upper bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
+      lower_bound: what values are compared with from below.
+      upper_bound: what values are compared with from above.
     """
 
     _upper_open = _integer = True
@@ -200,7 +200,7 @@ class GreaterThan(_Bounded):
     """More than the bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
+      lower_bound: what values are compared with from below.
     """
 
     _lower_open = True
@@ -213,7 +213,7 @@ class GreaterThanEq(_Bounded):
     """At least the bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
+      lower_bound: what values are compared with from below.
     """
 
     def __init__(self, lower_bound: Any):
@@ -224,7 +224,7 @@ class LessThan(_Bounded):
     """Less than the bound.
 
     Args:
-      upper_bound: the largest norm that counts; none without.
+      upper_bound: what values are compared with from above.
     """
 
     _upper_open = True
@@ -237,7 +237,7 @@ class LessThanEq(_Bounded):
     """At most the bound.
 
     Args:
-      upper_bound: the largest norm that counts; none without.
+      upper_bound: what values are compared with from above.
     """
 
     def __init__(self, upper_bound: Any):
@@ -248,7 +248,7 @@ class IntegerGreaterThan(_Bounded):
     """Whole numbers, more than the bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
+      lower_bound: what values are compared with from below.
     """
 
     _lower_open = _integer = True
@@ -261,7 +261,7 @@ class IntegerGreaterThanEq(_Bounded):
     """Whole numbers, at least the bound.
 
     Args:
-      lower_bound: the smallest norm that counts; none without.
+      lower_bound: what values are compared with from below.
     """
 
     _integer = True
@@ -274,7 +274,7 @@ class IntegerLessThan(_Bounded):
     """Whole numbers, less than the bound.
 
     Args:
-      upper_bound: the largest norm that counts; none without.
+      upper_bound: what values are compared with from above.
     """
 
     _upper_open = _integer = True
@@ -287,7 +287,7 @@ class IntegerLessThanEq(_Bounded):
     """Whole numbers, at most the bound.
 
     Args:
-      upper_bound: the largest norm that counts; none without.
+      upper_bound: what values are compared with from above.
     """
 
     _integer = True

@@ -171,7 +171,7 @@ class AffineTransform(Transformation):
     """loc + scale * x.
 
     Args:
-      loc: the mean, or the place of the centre.
+      loc: what is added.
       scale: the factor, not 0.
       event_dim: how many axes belong to one event.
     """

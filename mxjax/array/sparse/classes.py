@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from ..handle import Variable, to_value
 from ..indexing import check_write
 from ..invoke import call
 from ..ndarray import NDArray, element_type, place, settled_gradient
-from ..operators import BINARY, COMPARE, REBINDS
 from ..storage import fallback
+from .arithmetic import install
 from .numbers import check, compact, dense_on_host
 from .value import INDEX, STYPES, Stored, in_stype, is_whole, known_stype, nothing, padded
 
@@ -411,8 +410,8 @@ class RowSparseNDArray(BaseSparseNDArray):
     """An array of which some rows are kept, the others are zero: gradients of embeddings.
 
     Args:
-      handle: what gives the batches, or the recorder of a file.
-      writable: whether the file can be written, too.
+      handle: what another sparse array holds.
+      writable: of MXNet's own handles; it changes nothing.
 
     >>> import mxjax as mx
     >>> x = mx.nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [1, 4]), shape=(6, 2))
@@ -458,8 +457,8 @@ class CSRNDArray(BaseSparseNDArray):
     """A matrix of which some elements are kept, row after row: batches of data with few features each.
 
     Args:
-      handle: what gives the batches, or the recorder of a file.
-      writable: whether the file can be written, too.
+      handle: what another sparse array holds.
+      writable: of MXNet's own handles; it changes nothing.
 
     >>> import mxjax as mx
     >>> x = mx.nd.sparse.csr_matrix(([7, 8, 9], [0, 2, 1], [0, 2, 2, 3]), shape=(3, 4))
@@ -568,67 +567,6 @@ def restored(stype: str, shape: tuple[int, ...], parts: tuple[np.ndarray, ...], 
     return wrap(padded(stype, shape, parts, where))
 
 
-# ---- Python's operators
-
-#: With an array of their own shape these are the rows for equal shapes, as MXNet chooses them.
-_EQUAL = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul"}
-
-
-def _binary(name: str, row: str, reflected: bool) -> Callable[..., Any]:
-    broadcasting = TABLE[row + "@nd"]
-    assert broadcasting.scalars is not None
-    beside = broadcasting.scalars[1 if reflected else 0]
-    equal = None if reflected else TABLE.get(_EQUAL.get(name, ""))
-
-    def method(self: Any, other: Any) -> Any:
-        if isinstance(other, NDArray):
-            op = equal if equal is not None and other.shape == self.shape else broadcasting
-            return call(op, NDArray, (other, self) if reflected else (self, other), {})
-        if isinstance(other, np.generic):
-            other = other.item()
-        if isinstance(other, (bool, int, float)):
-            return call(beside, NDArray, (self,), {"scalar": other})
-        return NotImplemented
-
-    return method
-
-
-def _inplace(plain: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, other: Any) -> Any:
-        made = plain(self, other)
-        if made is not NotImplemented:
-            if local.st.taping:
-                check_write(self, True, None)
-            self._assign(made._stored if isinstance(made, BaseSparseNDArray) else made._value())
-            return self
-        return made
-
-    return method
-
-
-def _install(cls: type) -> None:
-    def give(name: str, method: Callable[..., Any]) -> None:
-        method.__name__ = name
-        method.__qualname__ = f"{cls.__name__}.{name}"
-        setattr(cls, name, method)
-
-    for method, row in BINARY.items():
-        if row + "@nd" not in TABLE or method in ("floordiv", "matmul"):
-            continue
-        plain = _binary(method, row, False)
-        give(f"__{method}__", plain)
-        give(f"__r{method}__", _binary(method, row, True))
-        if method not in REBINDS:
-            give(f"__i{method}__", _inplace(plain))
-    for method, row in COMPARE.items():
-        give(f"__{method}__", _binary(method, row, False))
-    give("__neg__", lambda self: call(TABLE["negative@nd"], NDArray, (self,), {}))
-    give("__abs__", lambda self: call(TABLE["abs@nd"], NDArray, (self,), {}))
-    for old, new in (("__div__", "__truediv__"), ("__idiv__", "__itruediv__")):
-        setattr(cls, old, getattr(cls, new))
-    cls.__hash__ = object.__hash__  # type: ignore[assignment]
-
-
-_install(BaseSparseNDArray)
+install(BaseSparseNDArray)
 
 __all__ = ["INDEX", "BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "cast_storage", "wrap"]
