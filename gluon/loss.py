@@ -353,7 +353,7 @@ class HuberLoss(Loss):
     """Squared near zero, linear beyond `rho`; call with (pred, label[, sample_weight]).
 
     Args:
-      rho: the decay of the mean of squared gradients.
+      rho: the distance from which on the loss is linear.
 
     >>> HuberLoss(rho=0.5)
     HuberLoss(batch_axis=0, w=None)

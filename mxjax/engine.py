@@ -79,7 +79,7 @@ def explain() -> list[str]:
     what an optimised one costs, and by that from then on. The last lines are the accounts of quick programs.
 
     Returns:
-      str, or an Explanation: what was decided, and why.
+      list of str: a line for each decision.
 
     >>> import mxjax as mx
     >>> for line in mx.engine.explain():  # doctest: +SKIP
@@ -116,7 +116,7 @@ def history(x: Any) -> list[str]:
       x: the array whose calls are told.
 
     Returns:
-      list: the last programs.
+      list of str: a line for each call.
 
     >>> import mxjax as mx
     >>> with mx.config.scope(engine_record_path=True):

@@ -21,7 +21,7 @@ def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None
 
     Args:
       seed_state: the number that streams begin with.
-      device: where the result lies; the current device if it is left out.
+      device: whose numbers start again; "all" for those of all devices.
       ctx: MXNet 1's name of `device`.
 
     Raises:

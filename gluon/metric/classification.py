@@ -355,10 +355,10 @@ class Fbeta(F1):
     Args:
       name: what the metric is called in its results.
       output_names, label_names: the names of the outputs, and of the labels, that count; all without.
-      class_type: what results have to be named.
+      class_type: "binary", "multiclass" or "multilabel".
       beta: how much recall counts beside precision.
-      threshold: where a probability counts as a yes.
-      average: "macro", "micro" or "binary": how classes are taken together.
+      threshold: for the scores of binary and multilabel predictions.
+      average: "micro", "macro" or None, as of `F1`.
 
     >>> Fbeta(beta=2).metrics.beta
     2

@@ -112,10 +112,10 @@ class Perplexity(CrossEntropy):
     """The exponential of the cross entropy.
 
     Args:
-      eps: what is added to a probability, against the logarithm of 0.
+      eps: probabilities below it count as it; in MXNet 1 those below 1e-10.
       ignore_label: labels of this number do not count.
       axis: the axis of the classes.
-      from_logits: whether predictions are logarithms of probabilities.
+      from_logits: predictions are logits, put through a softmax first.
       name: what the metric is called in its results.
       output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 

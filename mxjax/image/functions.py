@@ -438,7 +438,7 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     Args:
       src: float32.
       rotation_degrees: of a batch one number for each picture, or one for all.
-      zoom_in: enlarge, so that no corner is empty; zoom_out: shrink, so that nothing is lost.
+      zoom_in: whether the image becomes larger so that no corner is empty.
       zoom_out: whether the image becomes smaller so that no corner is lost.
 
     Returns:

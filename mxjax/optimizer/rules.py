@@ -226,8 +226,8 @@ class Guard(NamedTuple):
     ``finite``: whether it is done; ``inverse``: a factor on the gradients; ``skipped``: how many steps were left out.
 
     Args:
-      inverse: the transformation that is inverted.
-      skipped: whether the step was left out.
+      inverse: what the gradients are multiplied by besides.
+      skipped: how many of the steps that were counted were left out.
     """
 
     finite: Value

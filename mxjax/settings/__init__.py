@@ -213,7 +213,7 @@ def explain(name: str) -> Explanation:
       name: any name of the option.
 
     Returns:
-      str, or an Explanation: what was decided, and why.
+      Explanation: it prints as a table.
     """
     return _explain.explain(_registry, name)
 

@@ -156,7 +156,7 @@ class Rotate(Block):
 
     Args:
       rotation_degrees: one angle, or one for each image.
-      zoom_in: enlarge, so that no corner is empty; zoom_out: shrink, so that nothing is lost.
+      zoom_in: whether the image becomes larger so that no corner is empty.
       zoom_out: whether the image becomes smaller so that no corner is lost.
 
     Raises:

@@ -157,7 +157,7 @@ class CropResize(_Transform):
 
     Args:
       x: the left border, in pixels.
-      y: the second input.
+      y: the upper border, in pixels.
       width: the width in pixels.
       height: the height in pixels.
       size: the new size: (width, height), or one number for both.
