@@ -145,6 +145,16 @@ def jaxpr_of(fn: Callable[..., Any], structs: Sequence[Any]) -> Any:
     return jax.make_jaxpr(fn)(*structs)
 
 
+def apart(fn: Callable[..., Any], structs: Sequence[Any]) -> Any:
+    """:func:`jaxpr_of` of a function that holds nothing of what is being traced around it."""
+    before = getattr(_now, "frame", None)
+    _now.frame = None
+    try:
+        return jaxpr_of(fn, structs)
+    finally:
+        _now.frame = before
+
+
 def shapes_of(
     fn: Callable[..., Any], structs: Sequence[Any], *, quick: bool
 ) -> tuple[Sequence[Any], bool]:

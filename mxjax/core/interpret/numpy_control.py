@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,8 @@ import numpy as np
 
 from ..compile.compiler import wide_types
 from ..graph.primitives import AGAIN, INLINED
+from ..graph.tracing import apart, run_inlined
+from .dims import symbolic_in
 from .numpy_rules import NotHere, Op
 
 #: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.
@@ -39,15 +41,33 @@ TERMS: dict[str, Callable[..., Any]] = {}
 
 def body_of(eqn: Any, tracing: Callable[[], Any] = contextlib.nullcontext) -> Any:
     """The jaxpr that an equation is nothing but a call of, or None; ``tracing``: entered to trace one."""
-    terms = TERMS.get(eqn.primitive.name)
-    if terms is not None:
-        structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+    if eqn.primitive.name in TERMS:
         with tracing(), wide_types():
-            return jax.make_jaxpr(functools.partial(terms, **eqn.params))(*structs)
+            return in_terms(eqn.primitive.name, [v.aval for v in eqn.invars], eqn.params)
     for name in BODIES.get(eqn.primitive.name, ()):
         if name in eqn.params:
             return eqn.params[name]
     return None
+
+
+def in_terms(name: str, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The jaxpr of a primitive of the table's own for operands like these.
+
+    One trace serves its shapes, its run by NumPy and the bytes that are kept of it.
+    """
+    of = tuple([(a.shape, a.dtype) for a in avals])
+    make = _traced if symbolic_in([shape for shape, _ in of]) else _traced_once
+    wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    return make(name, of, tuple(params.items()), wide)
+
+
+def _traced(name: str, of: tuple[Any, ...], params: tuple[Any, ...], _wide: bool) -> Any:
+    fn = functools.partial(TERMS[name], **dict(params))
+    structs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in of]
+    return apart(lambda *operands: run_inlined(fn, operands, True), structs)
+
+
+_traced_once = functools.lru_cache(512)(_traced)
 
 
 def _cond(eqn: Any, inner: Inner) -> Op:

@@ -17,7 +17,7 @@ from jax.interpreters import ad, batching, mlir
 
 from mxjax.core.compile import cpu_code, outline
 from mxjax.core.compile.cpu_product import materialize as materialize
-from mxjax.core.interpret.numpy_control import TERMS
+from mxjax.core.interpret.numpy_control import TERMS, in_terms
 
 if TYPE_CHECKING:
     from jax.extend.core import Primitive
@@ -36,7 +36,7 @@ def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primi
     for prim, other, fn in zip(pair, pair[::-1], (forward, backward), strict=True):
         TERMS[prim.name] = fn
         prim.def_impl(jax.jit(fn, static_argnames=("geometry",)))
-        prim.def_abstract_eval(partial(_abstract, fn))
+        prim.def_abstract_eval(partial(_abstract, prim.name))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
         outline.own.add(prim)
         ad.primitive_jvps[prim] = partial(_jvp, prim)
@@ -45,9 +45,8 @@ def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primi
     return pair
 
 
-def _abstract(fn: Callable, *avals: Any, geometry: Any) -> Any:
-    specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-    out = jax.eval_shape(partial(fn, geometry=geometry), *specs)
+def _abstract(name: str, *avals: Any, **params: Any) -> Any:
+    (out,) = in_terms(name, avals, params).out_avals
     return avals[-1].update(shape=out.shape, dtype=out.dtype, weak_type=False)
 
 
@@ -93,9 +92,9 @@ def bilinear_triple(
         rt: (lambda x, y, w: (lt, y, w), lambda x, y, w: (v, x, w)),
     }
     for prim, fn in zip(prims, (value, left, right), strict=True):
-        TERMS[prim.name] = partial(_plainly, fn)
+        TERMS[prim.name] = partial(_plainly, fn)  # quicker to trace than patches
         prim.def_impl(jax.jit(fn, static_argnames=("plan", "shape")))
-        prim.def_abstract_eval(partial(_abstract_product, fn))
+        prim.def_abstract_eval(partial(_abstract, prim.name))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
         if quick is not None:
             cpu_code.quick_rules[prim] = mlir.lower_fun(
@@ -108,12 +107,6 @@ def bilinear_triple(
         )
         batching.primitive_batchers[prim] = partial(_product_batch, prim, fn)
     return prims
-
-
-def _abstract_product(fn: Callable, a: Any, b: Any, **params: Any) -> Any:
-    specs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in (a, b)]
-    out = jax.eval_shape(partial(_plainly, fn, **params), *specs)  # quicker to trace than patches
-    return a.update(shape=out.shape, dtype=out.dtype, weak_type=False)
 
 
 def _product_jvp(prim: Primitive, primals: Any, tangents: Any, **params: Any) -> Any:

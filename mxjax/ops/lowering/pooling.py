@@ -102,7 +102,15 @@ def _put(index: jax.Array, g: jax.Array, *, geometry: Window) -> jax.Array:
             part = jnp.expand_dims(part, tuple(2 * i + 2 for i in range(nd)))
             whole = lax.dynamic_update_slice(whole, part, at)
     whole = whole.reshape(n, *(b * t for b, t in zip(blocks, stride, strict=True)), c)
-    return whole[(slice(None), *(slice(0, s) for s in size))]
+    return _up_to(whole, size)
+
+
+def _up_to(x: jax.Array, size: Sequence[int]) -> jax.Array:
+    """The first so many pixels along each spatial axis.
+
+    Indexing would look whether that is all of them, which a trace for all sizes cannot know.
+    """
+    return lax.slice(x, (0,) * x.ndim, (x.shape[0], *size, x.shape[-1]))
 
 
 @cache
@@ -304,8 +312,7 @@ def sum_pool(
             if kernel == stride:  # a sum over axes: its gradient is a broadcast
                 split = [v for o, k in zip(window.out, kernel, strict=True) for v in (o, k)]
                 axes = tuple(2 * i + 2 for i in range(len(kernel)))
-                used = (slice(0, o * k) for o, k in zip(window.out, kernel, strict=True))
-                x = x[(slice(None), *used)]
+                x = _up_to(x, [o * k for o, k in zip(window.out, kernel, strict=True)])
                 return x.reshape(x.shape[0], *split, x.shape[-1]).sum(axis=axes, dtype=x.dtype)
             if prod(kernel) <= MAX_SLICES:
                 first, *rest = window.slices(x)
@@ -357,12 +364,17 @@ def avg_pool(
     layout = layout or LAYOUTS[x.ndim - 2][0]
     size = x.shape[1:-1] if layout[-1] == "C" else x.shape[2:]
     if global_pool:
-        return total / np.asarray(prod(size), x.dtype)
+        number = prod(size)
+        array = np if isinstance(number, int) else jnp  # of a symbol
+        return total / array.asarray(number, x.dtype)
     nd = x.ndim - 2
     kernel, stride, pad = _pair(kernel, nd, 1), _pair(stride, nd, 1), _pair(pad, nd, 0)
     counts = np.ones((1,) * nd)
     out = total.shape[1:-1] if layout[-1] == "C" else total.shape[2:]
     for axis, (n, o, k, s, p) in enumerate(zip(size, out, kernel, stride, pad, strict=True)):
+        if convention == "valid" and (count_include_pad or not p):
+            counts = counts * k  # of lengths that are symbols, too
+            continue
         start = np.arange(o) * s - p
         low, high = (start, n + p) if count_include_pad else (np.maximum(start, 0), n)
         count = np.maximum(np.minimum(start + k, high) - low, 1)  # 1: a window outside it

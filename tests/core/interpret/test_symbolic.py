@@ -16,7 +16,7 @@ from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.invoke import call as invoke
 from mxjax.core.calls import call as calls
 from mxjax.core.hooks import operator_wrappers
-from mxjax.core.interpret import dims, symbolic
+from mxjax.core.interpret import dims, numpy_control, symbolic
 from mxjax.core.interpret.numpy_rules import NotHere
 from mxjax.ops import TABLE
 from mxjax.ops.keys import Slice
@@ -296,6 +296,68 @@ def test_pooling_and_its_derivative_have_one_trace(pad):
         assert found.sum() == h * w and found.shape == x.shape
         np.testing.assert_array_equal(np.sort(x[found == 1]), np.sort(windows.max(-1).ravel()))
     assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
+
+
+def by_windows(x, kind, kernel, pad):
+    """What windows two apart give of an image, and the gradient of their sum."""
+    value = -np.inf if kind == "max" else 0
+    padded = np.pad(x, pad, constant_values=value)
+    out = np.zeros([(n - kernel) // 2 + 1 for n in padded.shape])
+    gradient = np.zeros(padded.shape)
+    for i, j in np.ndindex(*out.shape):
+        at = slice(2 * i, 2 * i + kernel), slice(2 * j, 2 * j + kernel)
+        window, back = padded[at], gradient[at]
+        if kind == "max":
+            out[i, j] = window.max()
+            back[np.unravel_index(window.argmax(), window.shape)] += 1
+        else:
+            out[i, j] = window.mean()
+            back += 1 / kernel**2
+    return out, gradient[pad : pad + x.shape[0], pad : pad + x.shape[1]]
+
+
+@pytest.mark.parametrize(("kind", "kernel", "pad"), [("max", 3, 1), ("avg", 2, 0)])
+def test_traces_of_pooling_hold_for_even_and_odd_images(kind, kernel, pad):
+    attrs = (
+        ("kernel", (kernel,) * 2),
+        ("pad", (pad,) * 2),
+        ("pool_type", kind),
+        ("stride", (2, 2)),
+    )
+    call = TABLE["pooling"].bind(attrs)
+    backward = call.vjp((True,), (True,), False)
+    backward.forward.row.tries.clear()  # what other tests' calls told of the forms worth trying
+    before = len(traces(call)), len(traces(backward))
+    for m, n in ((16, 12), (15, 8), (7, 33), (26, 9)):
+        x = np.random.RandomState(m).randn(1, 1, m, n).astype("float32")
+        out, gradient = by_windows(x[0, 0], kind, kernel, pad)
+        got = bound(call, x).run([x])[0]
+        np.testing.assert_allclose(got[0, 0], out, rtol=1e-6, atol=1e-6)
+        (found,) = bound(backward, x, got).run([x, np.ones_like(got)])
+        np.testing.assert_allclose(found[0, 0], gradient, rtol=1e-6)
+    assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
+
+
+def test_a_global_mean_has_one_trace():
+    call = TABLE["pooling"].bind((("global_pool", True), ("kernel", (1, 1)), ("pool_type", "avg")))
+    before = len(traces(call))
+    for shape in ((3, 5, 4, 6), (2, 7, 9, 8), (4, 3, 11, 10)):
+        x = np.random.RandomState(0).randn(*shape).astype("float32")
+        got = bound(call, x).run([x])[0]
+        np.testing.assert_allclose(got[..., 0, 0], x.mean((2, 3)), rtol=1e-5, atol=1e-6)
+    assert len(traces(call)) <= before + 1
+
+
+def test_a_primitive_of_ours_is_traced_once_for_its_shape_and_its_run(monkeypatch):
+    call = TABLE["convolution"].bind(
+        (("kernel", (3, 3)), ("no_bias", True), ("num_filter", 5), ("pad", (1, 1)))
+    )
+    x, w = ones(2, 3, 9, 9), ones(5, 3, 3, 3)
+    monkeypatch.setattr(dims, "available", lambda: False)  # as it is, without symbols
+    once = numpy_control._traced_once
+    once.cache_clear()
+    assert bound(call, x, w).run([x, w])[0][0, 0, 4].tolist() == [18.0, *[27.0] * 7, 18.0]
+    assert once.cache_info().misses == 1 and once.cache_info().hits
 
 
 def test_errors_are_those_of_the_function():
