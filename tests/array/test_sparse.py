@@ -490,3 +490,35 @@ def test_values_at_places_have_the_dtype_that_scipy_gives_them():
         assert np.dtype(found.dtype) == dtype
         assert found.asnumpy().tolist() == [[values[0], 0, values[1]], [0, values[2], 0]]
     assert mx.nd.sparse.csr_matrix(([1, 2, 3], places), dtype="int8").dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "sums"),  # MXNet 1.9.1
+    [
+        ("square", [0, 2, 3], [0, 0, 24, 0, 0]),
+        ("relu", [0, 2, 3], [0, 0, 4, 0, 0]),
+        ("abs", [0, 2, 3], [0, 0, 4, 0, 0]),
+        ("sign", [0, 2, 3], [0, 0, 0, 0, 0]),
+        ("negative", [2, 3], [0, 0, -4, -4, 0]),
+    ],
+)
+def test_rows_of_gradients_of_functions_that_keep_zeros(name, stored, sums):
+    x = sparse.row_sparse_array((np.full((2, 2), 3, "float32"), [0, 2]), shape=(5, 2))
+    head = sparse.row_sparse_array((np.full((2, 2), 2, "float32"), [2, 3]), shape=(5, 2))
+    x.attach_grad(stype="row_sparse")
+    with autograd.record():
+        y = getattr(nd, name)(x)
+    y.backward(head)
+    assert x.grad.indices.asnumpy().tolist() == stored
+    assert x.grad.asnumpy().sum(1).tolist() == sums
+
+
+def test_a_product_with_a_function_of_rows_hands_on_its_rows():
+    x = nd.array([[0, 1, 0, 0], [0, 0, 0, 2.0]]).tostype("csr")
+    v = nd.array(np.arange(12).reshape(4, 3) + 1.0).tostype("row_sparse")
+    for function, stored in ((nd.square, [0, 1, 2, 3]), (nd.negative, [1, 3])):  # MXNet 1.9.1
+        v.attach_grad(stype="row_sparse")
+        with autograd.record():
+            y = sparse.dot(x, function(v))
+        y.backward()
+        assert v.grad.indices.asnumpy().tolist() == stored

@@ -147,7 +147,8 @@ def _attach(op: Op, values: list[Any], attrs: dict[str, Any], made: Any, pull: A
 
     def either(given: list[Any]) -> list[Any]:
         # A gradient that is itself on the tape is the dense row's, which can be differentiated again.
-        return dense(given) if local.st.taping else pull(given)
+        found = None if local.st.taping else pull(given)
+        return dense(given) if found is None else found
 
     either.stored = True  # type: ignore[attr-defined]
     attach_python(inputs, (made,), either if pull else dense)

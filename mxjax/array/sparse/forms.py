@@ -45,9 +45,35 @@ def _stype(a: Any) -> str:
 def _elementwise(name: str) -> Form:
     def keeping(arrays: list[Any], attrs: dict[str, Any]) -> Any:
         call = TABLE[name].bind(tuple(sorted(attrs.items())))
-        return arrays[0].of_data(call)
+        made = arrays[0].of_data(call)
+        slope = _SLOPES.get(name)
+        if slope is None or arrays[0].stype != "row_sparse":
+            return made
+        return made, _rows_of_either(arrays[0], slope)
 
     return keeping
+
+
+# The derivatives that MXNet multiplies the gradient by as one row_sparse array by another: the result has the rows of
+# either, those that are 0 too, and an optimizer that goes by rows updates them.
+_SLOPES: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+    "abs@nd": ("sign@nd", ()),
+    "relu@nd": ("greater_scalar@nd", (("scalar", 0.0),)),
+    "sign@nd": ("multiply_scalar@nd", (("scalar", 0.0),)),
+    "square@nd": ("multiply_scalar@nd", (("scalar", 2.0),)),
+}
+
+
+def _rows_of_either(of: Stored, slope: tuple[str, tuple[tuple[str, float], ...]]) -> Any:
+    name, attrs = slope
+
+    def pull(given: list[Any]) -> list[Any] | None:
+        if _stype(given[0]) != "row_sparse":
+            return None
+        return [joined(given[0], of.of_data(TABLE[name].bind(attrs)), "mul")]
+
+    pull.stored = True  # type: ignore[attr-defined]
+    return pull
 
 
 _KEEPING = """abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p negative radians relu rint round
@@ -350,7 +376,7 @@ def _dot_pull(a: Stored, b: Any, transposed: bool) -> Any:
     """The gradient of the second matrix; that of the csr one is the dense row's."""
     if a.tape is not None:
         return None
-    stype = wanted_stype(b)
+    stype = b.stype if type(b) is Stored else wanted_stype(b)
 
     def pull(given: list[Any]) -> list[Any]:
         with untaped():
