@@ -95,7 +95,9 @@ def test_single_precision_agrees_to_five_digits_and_small_integers_are_exact():
             )
 
 
-def test_it_is_chosen_where_it_is_faster():
+def test_it_is_chosen_where_it_is_faster(monkeypatch):
+    monkeypatch.setattr("mxjax.ops.lowering.measured.times", lambda *_: None)  # by the rules alone
+
     def form(
         x,
         channels_and_filters=(64, 64),
