@@ -16,6 +16,7 @@ from ..array.creation import to_dlpack_for_read, to_dlpack_for_write
 from ..array.frontend import fill
 from ..core import wait_all as waitall
 from ..errors import explain_names as _explain_names
+from ..ops.table import FRONT_ENDS as _FRONT_ENDS
 
 
 def Custom(*data: Any, op_type: str = "", **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
@@ -152,7 +153,7 @@ __all__ = [
 from . import _internal, contrib, image, linalg, random, sparse  # noqa: E402  (they use the functions above)
 from ._steps import of_both as _of_both  # noqa: E402
 
-globals().update(_of_both(globals()))
+globals().update(_of_both(_FRONT_ENDS["nd"], globals()))
 py_slice = builtins.slice  # Python's class, under MXNet's name
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..array.classes import NDArray
+from ..array.frontend import function
 from ..modes import generation
+from ..ops.table import TABLE, Op
 from . import _internal
 
 _STATES = ("mean", "var")
@@ -130,29 +132,31 @@ def steps() -> dict[str, Callable[..., Any]]:
     return made
 
 
-#: Steps that MXNet 1 takes otherwise, with their arrays in its order.
-_OTHERWISE = {
-    "adam_update": ("weight", "grad", "mean", "var"),
-    "rmsprop_update": ("weight", "grad", "n"),
-    "rmspropalex_update": ("weight", "grad", "n", "g", "delta"),
-}
+def of_both(rows: dict[str, Op], made: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    """The functions of those rows that MXNet 1 takes otherwise (``older``), so that they look at the generation.
 
-
-def of_both(made: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Those of these steps that MXNet 1 takes otherwise, as functions that look at the generation.
-
-    There the gradient is clipped with the weight decay in it, and the state ``n`` of ``rmspropalex_update`` is the mean
-    of squares and ``g`` that of gradients, which are the other way round in MXNet 2.
+    There the gradient is clipped with the weight decay in it, epsilon stands under the root, and the state ``n`` of
+    ``rmspropalex_update`` is the mean of squares and ``g`` that of gradients, which are the other way round in MXNet 2.
+    Steps of Nesterov's momentum take the decay of the momentum from the weight that they have just written
+    (``out=weight``).
     """
-    return {name: _of_both(made[name], arrays) for name, arrays in _OTHERWISE.items()}
+    return {name: _of_both(op, name, made[name]) for name, op in rows.items() if op.names.older}
 
 
-def _of_both(step: Callable[..., Any], arrays: tuple[str, ...]) -> Callable[..., Any]:
-    @functools.wraps(step)
+def _of_both(op: Op, name: str, of_2: Callable[..., Any]) -> Callable[..., Any]:
+    arrays = op.array_params
+    rooted = TABLE.get(f"_rooted_{op.name.removeprefix('_')}")
+    of_1 = function(rooted, name, NDArray, of_2.__module__) if rooted else of_2
+
+    @functools.wraps(of_2)
     def either(*args: Any, **kwargs: Any) -> Any:
+        step = of_2
         if generation() == 1:
+            step = of_1
             given = {**dict(zip(arrays, args, strict=False)), **kwargs}
             if len(args) <= len(arrays) and arrays[-1] in given:
+                if "mom" in given:
+                    return _nesterov(step, given)
                 args, kwargs = (), _clipped_with_decay(given)
                 if "delta" in given:
                     kwargs["n"], kwargs["g"] = given["g"], given["n"]
@@ -161,12 +165,24 @@ def _of_both(step: Callable[..., Any], arrays: tuple[str, ...]) -> Callable[...,
     return either
 
 
+def _nesterov(step: Callable[..., Any], given: dict[str, Any]) -> Any:
+    written = given.get("weight32", given["weight"])
+    beside = written is given["weight"] and given.get("out") is not written
+    if beside or written.stype != "default":
+        return step(**given)
+    before = written.copy()
+    made = step(**given)
+    decay = float(given["lr"]) * float(given.get("wd", 0))
+    if decay:
+        given["mom"][:] = given["mom"] - decay * (written - before)
+    return made
+
+
 def _clipped_with_decay(given: dict[str, Any]) -> dict[str, Any]:
-    bound, wd = (
-        float(given.get(name, default)) for name, default in (("clip_gradient", -1), ("wd", 0))
-    )
+    name = "clip_grad" if "d" in given else "clip_gradient"
+    bound, wd = float(given.get(name, -1)), float(given.get("wd", 0))
     if bound < 0 or not wd or given["grad"].stype != "default":
         return dict(given)
     grad = given["grad"].astype(given["weight"].dtype) * float(given.get("rescale_grad", 1))
     grad = (grad + wd * given["weight"]).clip(-bound, bound)
-    return {**given, "grad": grad, "rescale_grad": 1.0, "wd": 0.0, "clip_gradient": -1.0}
+    return {**given, "grad": grad, "rescale_grad": 1.0, "wd": 0.0, name: -1.0}

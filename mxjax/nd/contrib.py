@@ -8,8 +8,10 @@ import numpy as _np
 
 from ..array.classes import NDArray
 from ..array.frontend import fill
+from ..errors import MXNetValueError
 from ..errors import explain_names as _explain_names
 from ..npx.control_flow import cond, foreach, while_loop
+from ..ops.table import FRONT_ENDS
 from . import take as _take
 from ._graphs import (
     dgl_adjacency,
@@ -19,6 +21,7 @@ from ._graphs import (
     dgl_subgraph,
     edge_id,
 )
+from ._steps import of_both as _of_both
 from ._steps import steps as _steps
 
 
@@ -27,14 +30,18 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray
 
     Args:
       data: the input.
-      index: which rows are chosen: those where it is not 0.
-      axis: only 0.
+      index: which rows are chosen: those where it is not 0; a number for each.
+      axis: the axis of the rows; MXNet takes 0 alone.
 
     Returns:
       NDArray or Symbol: the rows that were chosen.
     """
     from ..np.functions import flatnonzero
 
+    if index.ndim != 1 or index.shape[0] != data.shape[axis]:
+        raise MXNetValueError(
+            f"index has a number for each of the {data.shape[axis]} rows of data, got shape {index.shape}"
+        )
     rows = flatnonzero(index).as_nd_ndarray()
     return _take(data, rows, axis=axis, mode="clip")
 
@@ -153,5 +160,6 @@ __all__ = [
     "while_loop",
     *fill(globals(), "nd.contrib", NDArray),
 ]
+globals().update(_of_both(FRONT_ENDS["nd.contrib"], globals()))
 
 _explain_names(__name__)

@@ -16,6 +16,7 @@ from ..display.wording import told as _told
 from ..errors import MXNetError
 from ..errors import explain_names as _explain_names
 from ..ops.table import FRONT_ENDS, TABLE
+from ._steps import of_both as _of_both
 
 _told(BaseSparseNDArray)
 
@@ -33,6 +34,12 @@ for _name in _ROWS:
     globals()[_name] = function(FRONT_ENDS["nd"][_name], _name, NDArray, __name__)
 for _name, _row in _OWN.items():
     globals()[_name] = function(TABLE[_row], _name, NDArray, __name__)
+globals().update(
+    _of_both(
+        {n: FRONT_ENDS["nd"][n] for n in _ROWS} | {n: TABLE[row] for n, row in _OWN.items()},
+        globals(),
+    )
+)
 del _name, _row
 
 

@@ -62,8 +62,12 @@ def mish(x: Any) -> Any:
     return x * jnp.tanh(softrelu(x))
 
 
+@jax.custom_jvp
 def softsign(x: Any) -> Any:
     return x / (1 + jnp.abs(x))
+
+
+softsign.defjvps(lambda dx, _, x: dx / jnp.square(1 + jnp.abs(x)))  # which is 0 at infinity
 
 
 def _gelu(x: Any) -> Any:
@@ -233,7 +237,7 @@ def leaky_relu(
     if act_type == "prelu":
         if gamma.size != 1 and x.ndim > 1:  # of the channels, or of them in each sample
             gamma = gamma.reshape(*gamma.shape, *(1,) * (x.ndim - max(gamma.ndim, 2)))
-        return jnp.where(x > 0, x, gamma.astype(x.dtype) * x)
+        return jnp.where(x > 0, x, gamma.astype(x.dtype) * jnp.where(x > 0, 0, x))
     if act_type == "rrelu":  # outside training the slope is the mean one
         slope = (lower_bound + upper_bound) / 2
     if act_type in ("leaky", "rrelu"):
@@ -299,17 +303,17 @@ def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
 
 
 def _smooth_l1(x: Any, s2: Any) -> Any:
-    return jnp.where(
-        jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2)
-    )
+    near = ~(jnp.abs(x) * s2 >= 1)  # and NaN
+    square = jnp.square(jnp.where(near, x, 0))  # elsewhere it may be infinite, and its gradient NaN
+    return jnp.where(near, square * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2))
 
 
 @op(nd="hard_sigmoid", samples=[case(f(3, 4))], numbers=("alpha", "beta"), onnx="hard_sigmoid")
 def hard_sigmoid(data: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     """clip(alpha * x + beta, 0, 1)."""
     line = fitted(alpha, data.dtype) * data + fitted(beta, data.dtype)
-    # `clip` would have half of the slope where it bends, MXNet has none there
-    return jnp.where(line <= 0, 0, jnp.where(line >= 1, 1, line))
+    # `clip` would have half of the slope where it bends, MXNet has none there, nor at NaN
+    return jnp.where((line > 0) & (line < 1), line, lax.stop_gradient(jnp.clip(line, 0, 1)))
 
 
 # -------------------------------------------------------------------------------------- softmax

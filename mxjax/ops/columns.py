@@ -53,6 +53,8 @@ class Names:
     nd_order: tuple[str, ...] = ()
     #: Attributes by the names that they had in MXNet 1.
     once: dict[str, str] = field(default_factory=dict)
+    #: MXNet 1 takes this step of an optimizer otherwise, as `nd/_steps.py` has it.
+    older: bool = False
 
 
 @dataclass(slots=True)

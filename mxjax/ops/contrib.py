@@ -23,6 +23,8 @@ def _resizer(size: int, new: int, align: bool) -> np.ndarray:
     """The (new, size) matrix of linear interpolation."""
     if new == size:
         return np.eye(size)
+    if new == 1:  # as in MXNet, whether or not corners are aligned
+        return np.eye(1, size)
     if align:
         at = np.arange(new) * ((size - 1) / (new - 1) if new > 1 else 0.0)
     else:
@@ -508,7 +510,7 @@ def roi_align(
     onnx="roi_pooling",
 )
 def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float) -> Any:
-    """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size)."""
+    """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size). A region with a negative batch index is zero."""
     ph, pw = pooled_size
     h, w = data.shape[2:]
 
@@ -527,7 +529,7 @@ def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float)
         rows, columns = cells(y0, y1, ph, h), cells(x0, x1, pw, w)
         inside = rows[:, None, :, None] & columns[None, :, None, :]
         top = jnp.where(inside, image[:, None, None], -jnp.inf).max((-2, -1))
-        return jnp.where(jnp.isfinite(top), top, 0)
+        return jnp.where(jnp.isfinite(top) & (roi[0] >= 0), top, 0)
 
     return jax.vmap(one)(rois)
 

@@ -410,6 +410,9 @@ def psroi_pooling(
 
     def one(roi: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
+        image = image[
+            : output_dim * groups * groups
+        ]  # as in MXNet further channels are not looked at
         image = image.reshape(output_dim, groups, groups, h, w)[:, cell][:, :, cell]
         x0, y0 = half_away(roi[1]) * spatial_scale, half_away(roi[2]) * spatial_scale
         x1, y1 = (half_away(roi[3]) + 1) * spatial_scale, (half_away(roi[4]) + 1) * spatial_scale

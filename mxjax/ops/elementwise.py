@@ -212,6 +212,24 @@ def _whole_power(a: Any, b: Any) -> Any:
     return powers.astype(a.dtype)
 
 
+def _extreme(value: Any, left: Any) -> Any:
+    """A function of two arrays of floats; where ``left`` the left one has the gradient, beside NaN neither has one."""
+    chosen = jax.custom_jvp(value)
+
+    @chosen.defjvp
+    def _(given: Any, moved: Any) -> Any:
+        (a, b), (da, db) = given, moved
+        zero = jnp.zeros_like(da)
+        rest = ~(left(a, b) | jnp.isnan(a) | jnp.isnan(b))
+        return chosen(a, b), jnp.where(left(a, b), da, zero) + jnp.where(rest, db, zero)
+
+    return chosen
+
+
+_larger = _extreme(lambda a, b: jnp.where((a >= b) | jnp.isnan(a), a, b), lambda a, b: a >= b)
+_smaller = _extreme(lambda a, b: jnp.where((a <= b) | jnp.isnan(a), a, b), lambda a, b: a <= b)
+
+
 def _chosen(a: Any, b: Any, whole: Any, left: Any) -> Any:
     """``whole(a, b)`` of integers; of floats the left one where ``left(a, b)``, so that gradients know which it was."""
     a, b = _promote(a, b)
@@ -220,11 +238,13 @@ def _chosen(a: Any, b: Any, whole: Any, left: Any) -> Any:
 
 def maximum(a: Any, b: Any) -> Any:
     """The larger one; where both are equal the gradient goes to the left."""
-    return _chosen(a, b, jnp.maximum, lambda a, b: (a >= b) | jnp.isnan(a))
+    a, b = jnp.broadcast_arrays(*_promote(a, b))
+    return (_larger if jnp.issubdtype(a.dtype, jnp.inexact) else jnp.maximum)(a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    return _chosen(a, b, jnp.minimum, lambda a, b: (a <= b) | jnp.isnan(a))
+    a, b = jnp.broadcast_arrays(*_promote(a, b))
+    return (_smaller if jnp.issubdtype(a.dtype, jnp.inexact) else jnp.minimum)(a, b)
 
 
 def fmax(a: Any, b: Any) -> Any:
@@ -591,11 +611,11 @@ unary("negative", _numbers(jnp.negative, "negative"), methods=None, onnx="Neg")
 
 @jax.custom_jvp
 def absolute(x: Any) -> Any:
-    """The distance to zero; at zero its gradient is zero, where JAX has one."""
+    """The distance to zero; at zero its gradient is zero, where JAX has one, and so it is at NaN."""
     return jnp.abs(x)
 
 
-absolute.defjvps(lambda dx, _, x: dx * jnp.sign(x))
+absolute.defjvps(lambda dx, _, x: dx * ((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)))
 unary(
     "abs",
     _numbers(absolute, "abs"),

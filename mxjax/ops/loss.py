@@ -172,14 +172,13 @@ def _softmax_output(
             return (grad * head if out_grad else grad) * scale
         else:
             y = y.reshape(p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1])
-            hot = jax.nn.one_hot(y.astype("int32"), classes, axis=axis, dtype=p.dtype)
+            y = y.astype("int32")
+            hot = jax.nn.one_hot(y, classes, axis=axis, dtype=p.dtype)
             if not multi_output and (hasattr(alpha, "dtype") or alpha):
-                hot = hot * (1 - alpha) + (1 - hot) * alpha / (classes - 1)
-            grad, kept = p - hot, jnp.ones(y.shape, bool)
-            if use_ignore:
-                kept = y != ignored
-                grad = grad * jnp.expand_dims(kept, axis)
-            valid = kept.sum().astype(p.dtype)
+                hot = hot * (1 - alpha) + (1 - hot) * alpha / max(classes - 1, 1)
+            kept = y != fitted(ignored, y.dtype)
+            grad = (p - hot) * jnp.expand_dims(kept, axis) if use_ignore else p - hot
+            valid = kept.sum().astype(p.dtype)  # which are counted whether or not they are ignored
         if out_grad:
             grad = grad * head
         if multi_output and normalization != "valid":  # the places of one sample share its weight
@@ -227,7 +226,7 @@ def softmax_output(
     """softmax(data); its gradient is that of the cross entropy with ``label``, whatever the head is.
 
     ``normalization``: ``null`` sums over the batch, ``batch`` divides by its size, ``valid`` by the number
-    of labels that are not ignored.
+    of labels other than ``ignore_label``, also where ``use_ignore`` does not ask to leave those out.
     """
     return _softmax_output(
         data, label, grad_scale=grad_scale, ignore_label=ignore_label, multi_output=multi_output,
@@ -322,9 +321,8 @@ def svm_output(
 def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalization: str) -> Any:
     def gradient(out: Any, x: Any, head: Any, scale: Any, threshold: Any) -> Any:
         valid = (x > threshold).sum().astype(x.dtype)
-        return jnp.full_like(x, scale) / _normaliser(
-            normalization, x.shape[0] if x.ndim else 1, valid
-        )
+        rows = prod(x.shape[:-1])  # what MXNet takes for the batch: all axes but the last
+        return jnp.full_like(x, scale) / _normaliser(normalization, rows, valid)
 
     return _defined(lambda x: x, gradient, data, numbers=(grad_scale, valid_thresh))
 
@@ -342,7 +340,11 @@ def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalizati
 def make_loss_layer(
     data: Any, *, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: str = "null"
 ) -> Any:
-    """The data; its gradient is ``grad_scale``, whatever the head gradient is."""
+    """The data; its gradient is ``grad_scale``, whatever the head gradient is.
+
+    ``normalization``: ``null``; ``batch`` divides by the number of rows, the product of all axes but the last (as MXNet
+    does); ``valid`` by that of numbers above ``valid_thresh``.
+    """
     return _make_loss(
         data, grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization
     )
@@ -439,12 +441,18 @@ def ctc_loss(
     """Connectionist temporal classification: data (T, N, C) unnormalised, label (N, L); shape (N,).
 
     With ``blank_label='first'`` class 0 is the blank and labels end at a 0; with ``'last'`` class C - 1
-    is, and labels end at -1.
+    is, and labels end at -1. A sample with too few steps for its labels, and a blank between equal ones, has the loss 0
+    and the gradient 0.
     """
     if data.ndim != 3 or label.ndim != 2:
         raise ValueError(
             f"The data array must be 3-D (steps, samples, classes) and the labels 2-D (samples, length): got {list(data.shape)} "
             f"and {list(label.shape)}"
+        )
+    if label.shape[1] > data.shape[0]:
+        raise ValueError(
+            "The max number of labels cannot exceed the maximum sequence length of the data: got labels of shape "
+            f"{list(label.shape)} for {data.shape[0]} steps"
         )
     if use_label_lengths and not use_data_lengths and label_lengths is None:
         label_lengths = data_lengths  # the third array, where only those of labels are used
@@ -467,4 +475,6 @@ def ctc_loss(
     out = _ctc_forward()(
         x, late.astype(x.dtype), jnp.where(padded, 0, y), padded.astype(x.dtype), blank_id=blank
     )
-    return out.astype(data.dtype)
+    repeated = (y[:, 1:] == y[:, :-1]) & ~padded[:, 1:]
+    needed = (~padded).sum(1) + repeated.sum(1)
+    return jnp.where(needed <= (~late).sum(1), out, 0).astype(data.dtype)

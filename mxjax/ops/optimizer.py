@@ -102,7 +102,7 @@ def mp_sgd_mom_update(
     return new.astype(weight.dtype), mom, new
 
 
-@_row("nag_mom", 1, "momentum")
+@_row("nag_mom", 1, "momentum", older=True)
 def nag_mom_update(
     weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -112,7 +112,7 @@ def nag_mom_update(
     return weight + momentum * mom - lr * g, mom
 
 
-@_row("mp_nag_mom", 2, "momentum")
+@_row("mp_nag_mom", 2, "momentum", older=True)
 def mp_nag_mom_update(
     weight: Any, grad: Any, mom: Any, weight32: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -123,7 +123,7 @@ def mp_nag_mom_update(
     return new.astype(weight.dtype), mom, new
 
 
-@_row("adam", 2, "beta1", "beta2", "epsilon")
+@_row("adam", 2, "beta1", "beta2", "epsilon", older=True)
 def adam_update(
     weight: Any, grad: Any, mean: Any, var: Any, *, lr: float, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -135,15 +135,47 @@ def adam_update(
     return weight - lr * mean / (jnp.sqrt(var) + epsilon), mean, var
 
 
-@_row("rmsprop", 1, "rho", "epsilon", "clip_weights", once={"gamma1": "rho"})
-def rmsprop_update(
-    weight: Any, grad: Any, n: Any, *, lr: float, rho: float = 0.95, epsilon: float = 1e-8, wd: float = 0.0,
-    rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0,
-) -> Any:  # fmt: skip
-    g = _grad(grad, weight, wd, rescale_grad, clip_gradient)
-    n = rho * n + (1 - rho) * g * g
-    new = weight - lr * g / jnp.sqrt(n + epsilon)
-    return within(new, clip_weights), n
+def beside(squares: Any, epsilon: Any) -> Any:
+    """What MXNet 2 divides by."""
+    return jnp.sqrt(squares) + epsilon
+
+
+def rooted(squares: Any, epsilon: Any) -> Any:
+    """What MXNet 1 divides by."""
+    return jnp.sqrt(squares + epsilon)
+
+
+def of_mxnet1(name: str, states: list[Any], *numbers: str, **columns: Any) -> Any:
+    """The row ``_rooted_..._update``: a step with its epsilon under the root, for which there is no name of its own."""
+    return op(
+        f"_rooted_{name}_update",
+        display=f"{name}_update",
+        operator=False,
+        smooth=False,
+        aux=tuple(range(2, 2 + len(states))),
+        varying=_VARYING,
+        numbers=(*numbers, "epsilon", "clip_gradient"),
+        samples=[case(_W, _W, *states, lr=0.1)],
+        doc=f"One step of {name}, as MXNet 1 takes it.",
+        **columns,
+    )
+
+
+def _rmsprop(divisor: Any) -> Any:
+    def rmsprop_update(
+        weight: Any, grad: Any, n: Any, *, lr: float, rho: float = 0.95, epsilon: float = 1e-8, wd: float = 0.0,
+        rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0,
+    ) -> Any:  # fmt: skip
+        g = _grad(grad, weight, wd, rescale_grad, clip_gradient)
+        n = rho * n + (1 - rho) * g * g
+        return within(weight - lr * g / divisor(n, epsilon), clip_weights), n
+
+    return rmsprop_update
+
+
+_RMSPROP: Any = dict(once={"gamma1": "rho"})
+_row("rmsprop", 1, "rho", "epsilon", "clip_weights", older=True, **_RMSPROP)(_rmsprop(beside))
+of_mxnet1("rmsprop", [_POS], "rho", "clip_weights", **_RMSPROP)(_rmsprop(rooted))
 
 
 @_row(
@@ -154,6 +186,7 @@ def rmsprop_update(
     "epsilon",
     "clip_weights",
     once={"gamma1": "rho", "gamma2": "momentum"},
+    older=True,
 )
 def rmspropalex_update(
     weight: Any, grad: Any, n: Any, g: Any, delta: Any, *, lr: float, rho: float = 0.95, momentum: float = 0.9,
@@ -181,7 +214,7 @@ def ftrl_update(
     return jnp.where(jnp.abs(z) > lamda1, new, 0).astype(weight.dtype), z, n
 
 
-@_row("ftml", 3, "beta1", "beta2", "epsilon", required=("t",))
+@_row("ftml", 3, "beta1", "beta2", "epsilon", required=("t",), older=True)
 def ftml_update(
     weight: Any, grad: Any, d: Any, v: Any, z: Any, *, lr: float, beta1: float = 0.6, beta2: float = 0.999,
     epsilon: float = 1e-8, t: int = 1, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0,
@@ -310,22 +343,30 @@ def mp_lamb_update_phase2(
     return new.astype(weight.dtype), new
 
 
-@op(
+def _group_adagrad(divisor: Any) -> Any:
+    def group_adagrad_update(
+        weight: Any, grad: Any, history: Any, *, lr: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+        epsilon: float = 1e-5,
+    ) -> Any:  # fmt: skip
+        """One step of AdaGrad with one history a row, (N, 1): the new weight; the history changes in place."""
+        g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
+        history = history + jnp.square(g).mean(tuple(range(1, g.ndim)), keepdims=True)
+        return weight - lr * g / divisor(history, epsilon), history
+
+    return group_adagrad_update
+
+
+_COLUMN = f(3, 1, low=0.1)
+op(
     nd_contrib="group_adagrad_update",
     aux=(2,),
     varying=_VARYING,
     smooth=False,
-    samples=[case(_W, _W, f(3, 1, low=0.1), lr=0.1)],
+    samples=[case(_W, _W, _COLUMN, lr=0.1)],
+    older=True,
     numbers=("epsilon", "clip_gradient"),
-)
-def group_adagrad_update(
-    weight: Any, grad: Any, history: Any, *, lr: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
-    epsilon: float = 1e-5,
-) -> Any:  # fmt: skip
-    """One step of AdaGrad with one history a row, (N, 1): the new weight; the history changes in place."""
-    g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
-    history = history + jnp.square(g).mean(tuple(range(1, g.ndim)), keepdims=True)
-    return weight - lr * g / jnp.sqrt(history + epsilon), history
+)(_group_adagrad(beside))
+of_mxnet1("group_adagrad", [_COLUMN])(_group_adagrad(rooted))
 
 
 # ------------------------------------------------------------------------- many weights at a time

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from .optimizer import beside, of_mxnet1, rooted, within
 from .samples import Given, case, f
 from .table import op
 
@@ -63,22 +64,26 @@ def getnnz(data: Any, *, axis: int | None = None) -> Any:
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@op(
-    "_sparse_adagrad_update", internal="_sparse_adagrad_update", smooth=False, aux=(2,),
-    varying=("lr",), samples=[case(f(3, 4), f(3, 4), f(3, 4, low=0.5), lr=0.1)],
-)  # fmt: skip
-def sparse_adagrad_update(
-    weight: Any, grad: Any, history: Any, *, lr: float, epsilon: float = 1e-7, wd: float = 0.0,
-    rescale_grad: float = 1.0, clip_gradient: float = -1.0,
-) -> Any:  # fmt: skip
-    """One step of AdaGrad (http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf); of a row_sparse gradient only its rows.
+def _adagrad(divisor: Any) -> Any:
+    def sparse_adagrad_update(
+        weight: Any, grad: Any, history: Any, *, lr: float, epsilon: float = 1e-7, wd: float = 0.0,
+        rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+    ) -> Any:  # fmt: skip
+        """One step of AdaGrad (http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf); of a row_sparse gradient only its rows.
 
-    The new weight; ``history``, the sum of squared gradients, is updated in place. There is no weight decay.
-    """
-    if not isinstance(wd, (int, float)) or wd != 0:
-        raise ValueError(f"sparse adagrad_update does not support wd: 0 is expected, got {wd}")
-    g = grad.astype(weight.dtype) * rescale_grad
-    if clip_gradient >= 0:
-        g = jnp.clip(g, -clip_gradient, clip_gradient)
-    history = history + jnp.square(g)
-    return weight - lr * g / (jnp.sqrt(history) + epsilon), history
+        The new weight; ``history``, the sum of squared gradients, is updated in place. There is no weight decay.
+        """
+        if not isinstance(wd, (int, float)) or wd != 0:
+            raise ValueError(f"sparse adagrad_update does not support wd: 0 is expected, got {wd}")
+        g = within(grad.astype(weight.dtype) * rescale_grad, clip_gradient)
+        history = history + jnp.square(g)
+        return weight - lr * g / divisor(history, epsilon), history
+
+    return sparse_adagrad_update
+
+
+op(
+    "_sparse_adagrad_update", internal="_sparse_adagrad_update", smooth=False, aux=(2,),
+    varying=("lr",), samples=[case(f(3, 4), f(3, 4), f(3, 4, low=0.5), lr=0.1)], older=True,
+)(_adagrad(beside))  # fmt: skip
+of_mxnet1("sparse_adagrad", [f(3, 4, low=0.5)])(_adagrad(rooted))

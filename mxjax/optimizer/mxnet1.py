@@ -29,6 +29,8 @@ DEFAULTS: dict[type[Optimizer], dict[str, Any]] = {
     adam.Adam: {},
     adaptive.AdaGrad: {"learning_rate": None, "epsilon": 1e-7},
     adaptive.AdaDelta: {"learning_rate": None, "epsilon": 1e-5},
+    adaptive.GroupAdaGrad: {"learning_rate": None, "epsilon": 1e-5},
+    adaptive.Ftrl: {},
     adaptive.FTML: {"learning_rate": None},
 }
 
@@ -42,6 +44,9 @@ def _begin(klass: type[Optimizer], defaults: dict[str, Any]) -> None:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         given = {*options[: len(args)], *kwargs}
         if generation() == 1:
+            if klass is adaptive.Ftrl and kwargs.get("lr_scheduler") is not None:
+                args = (None, *args[1:])  # the scheduler's rate alone counts
+                kwargs.pop("learning_rate", None)
             kwargs |= {name: value for name, value in defaults.items() if name not in given}
             if kwargs.get("multi_precision") and not issubclass(klass, adam.Adam):
                 kwargs.pop("lazy_update", None)  # its update of float32 copies has no sparse form
@@ -94,6 +99,15 @@ def _adagrad_rule(
     return weight - lr * (grad / jnp.sqrt(history + epsilon) + wd * weight), (history,)
 
 
+def _group_adagrad_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    epsilon: float, clip_gradient: float | None,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    grad = prepare(grad, rescale, clip_gradient)
+    history = states[0] + jnp.mean(jnp.square(grad), axis=1, keepdims=True)
+    return weight - lr * grad / jnp.sqrt(history + epsilon), (history,)
+
+
 def _adadelta_rule(
     weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
     rho: float, epsilon: float, clip_gradient: float | None,
@@ -138,11 +152,13 @@ def _rmsprop_rule(
     rho: float, epsilon: float, centered: bool, clip_weights: Any, **statics: Any,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     """Epsilon stands under the root in both forms."""
-    if centered:
-        return adaptive.rmsprop_rule(
-            weight, grad, states, rescale, lr, wd, rho=rho, epsilon=epsilon, centered=True, clip_weights=clip_weights,
-            **statics,
+    if centered:  # whose states are the means of squares, of gradients, and the step; MXNet 2 begins with gradients
+        squares, mean, delta = states
+        new, (mean, squares, delta) = adaptive.rmsprop_rule(
+            weight, grad, (mean, squares, delta), rescale, lr, wd, rho=rho, epsilon=epsilon, centered=True,
+            clip_weights=clip_weights, **statics,
         )  # fmt: skip
+        return new, (squares, mean, delta)
     var = moment(grad, states[0], rho, 2)
     new = weight - lr * grad / jnp.sqrt(var + epsilon)
     return jnp.clip(new, -clip_weights, clip_weights) if is_on(clip_weights) else new, (var,)
@@ -186,5 +202,6 @@ for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.ftml_r
 OF_MXNET1[adaptive.rmsprop_rule] = _clipping_the_decay(_rmsprop_rule)
 OF_MXNET1 |= {
     sgd.nag_rule: _nag_rule, adaptive.adagrad_rule: _adagrad_rule, adaptive.adadelta_rule: _adadelta_rule,
+    adaptive.group_adagrad_rule: _group_adagrad_rule,
     sgd.dcasgd_rule: _dcasgd_rule, sgd.plain_rule: _plain_rule,
 }  # fmt: skip

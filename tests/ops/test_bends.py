@@ -63,3 +63,105 @@ def test_digamma_of_negative_numbers():
     poles = nd.array([0, -1, -30])
     assert np.isposinf(nd.digamma(poles).asnumpy()).all()
     assert np.isposinf(gradient(nd.gammaln, poles)).all()
+
+
+NAN, INF = float("nan"), float("inf")
+ENDS = [INF, -INF, NAN, 0, 1, -1]
+
+
+@pytest.mark.parametrize("f, expected", [
+    (nd.abs, [1, -1, 0, 0, 1, -1]),
+    (nd.softsign, [0, 0, NAN, 1, 0.25, 0.25]),
+    (lambda x: nd.smooth_l1(x, scalar=1.0), [1, -1, NAN, 0, 1, -1]),
+    (nd.hard_sigmoid, [0, 0, 0, 0.2, 0.2, 0.2]),
+    (lambda x: nd.maximum(x, 1.0), [1, 0, 0, 0, 1, 0]),
+    (lambda x: nd.minimum(x, 0.0), [0, 1, 0, 1, 0, 1]),
+], ids=["abs", "softsign", "smooth_l1", "hard_sigmoid", "maximum", "minimum"])  # fmt: skip
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_at_infinity_and_beside_nan(f, expected, hybrid):
+    if hybrid:
+        block = mx.gluon.nn.HybridLambda(lambda F, x: f(x))  # noqa: N803  (MXNet's name)
+        block.hybridize()
+        got = gradient(block, nd.array(ENDS))
+    else:
+        got = gradient(f, nd.array(ENDS))
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name, left, right", [
+    ("maximum", [0, 0, 0, 0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 0, 0, 0, 1, 0]),
+    ("minimum", [0, 0, 0, 0, 1, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1, 0, 0, 0]),
+])  # fmt: skip
+@pytest.mark.parametrize("module", [mx.nd, mx.np])
+def test_of_two_arrays_neither_has_a_gradient_beside_nan(name, left, right, module):
+    a, b = np.meshgrid(*[np.array([NAN, 1, 2], "float32")] * 2)
+    a, b = (module.array(v.ravel(), dtype="float32") for v in (a, b))
+    b.attach_grad()
+    got = gradient(lambda a: getattr(module, name)(a, b), a)
+    np.testing.assert_array_equal(got, left)
+    np.testing.assert_array_equal(b.grad.asnumpy(), right)
+
+
+def test_slopes_of_prelu_see_negative_numbers_alone():
+    x, slope = nd.array([[INF, -2.0]]), nd.array([0.5, 0.5])
+    got = gradient(lambda s: nd.LeakyReLU(x, s, act_type="prelu"), slope)
+    assert got.tolist() == [0, -2]
+
+
+@pytest.mark.parametrize(
+    "use_ignore, ignored", [(False, [0.160410598, 0.339589387]), (True, [0, 0])]
+)
+def test_labels_to_ignore_are_never_valid(use_ignore, ignored):
+    x = nd.array(np.arange(6).reshape(1, 2, 3) / 4)
+    got = gradient(
+        lambda x: nd.SoftmaxOutput(
+            x,
+            nd.array([[0, 1, -1]]),
+            multi_output=True,
+            normalization="valid",
+            use_ignore=use_ignore,
+        ),
+        x,
+    )
+    others = [[-0.339589387, 0.160410598], [0.339589387, -0.160410598]]
+    np.testing.assert_allclose(got[0, :, :2], others, rtol=1e-6)
+    np.testing.assert_allclose(got[0, :, 2], ignored, rtol=1e-6)
+
+
+def test_one_class_has_no_others_to_smooth():
+    got = gradient(
+        lambda x: nd.SoftmaxOutput(x, nd.zeros(2), smooth_alpha=0.1), nd.array([[1], [2.0]])
+    )
+    np.testing.assert_allclose(got, [[0.1], [0.1]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape, expected", [((2, 3), 1), ((2, 3, 4), 1 / 3), ((2, 3, 2, 2), 1 / 6), ((5,), 2)]
+)
+def test_rows_are_the_batch_of_make_loss(shape, expected):
+    got = gradient(lambda x: nd.MakeLoss(x, grad_scale=2.0, normalization="batch"), nd.ones(shape))
+    np.testing.assert_allclose(got, np.full(shape, expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize("labels, lengths, loss, size", [
+    ([[1, 1, 1], [1, 2, 1]], None, 2.16793489, 3.01437139),
+    ([[1, 2, 2], [1, 2, 0]], [3, 2], 2.36131263, 2.52330256),
+])  # fmt: skip
+def test_what_no_alignment_has_costs_nothing(labels, lengths, loss, size):
+    """The first sample has too few steps, of which MXNet's gradient is whatever its memory held."""
+    data = nd.array(np.arange(24).reshape(4, 2, 3) % 5 / 2)
+    more = () if lengths is None else (nd.array(lengths),)
+    out = []
+
+    def f(x):
+        out.append(nd.CTCLoss(x, nd.array(labels), *more, use_data_lengths=bool(more)))
+        return out[0]
+
+    got = np.abs(gradient(f, data)).sum((0, 2))
+    np.testing.assert_allclose(out[0].asnumpy(), [0, loss], rtol=1e-6)
+    np.testing.assert_allclose(got, [0, size], rtol=1e-5)
+
+
+def test_more_labels_than_steps_are_refused():
+    with pytest.raises(mx.MXNetError, match="cannot exceed the maximum sequence length"):
+        nd.CTCLoss(nd.ones((2, 1, 3)), nd.ones((1, 3)))

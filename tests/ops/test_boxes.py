@@ -57,3 +57,34 @@ def test_anchors_that_overlap_an_object_alike_are_told_apart_by_mxnets_last_bits
     labels = mx.nd.array([[[0, 0.1, 0.1, 0.5, 0.5]], [[0, 0.4, 0.3, 0.9, 0.8]]])
     target = mx.nd.contrib.MultiBoxTarget(anchors, labels, mx.nd.zeros((2, 2, 320)))[2].asnumpy()
     assert [np.flatnonzero(row).tolist() for row in target] == [[73], [117]]
+
+
+def test_a_region_without_an_image_is_zero():
+    x = mx.nd.arange(9).reshape((1, 1, 3, 3))
+    x.attach_grad()
+    regions = mx.nd.array([[-1, 0, 0, 2, 2], [0, 0, 0, 1, 1]])
+    with mx.autograd.record():
+        got = mx.nd.ROIPooling(x, regions, pooled_size=(1, 1), spatial_scale=1.0)
+    got.backward()
+    assert got.asnumpy().ravel().tolist() == [0, 4]
+    assert x.grad.asnumpy().ravel().tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("height, width, want", [(1, 1, [0]), (1, 2, [0.5, 6.5]), (2, 1, [4, 52])])
+def test_a_single_row_is_the_first_one(height, width, want):
+    x = mx.nd.arange(12).reshape((1, 1, 3, 4)) ** 2
+    got = mx.nd.contrib.BilinearResize2D(x, height=height, width=width, align_corners=False)
+    np.testing.assert_allclose(got.asnumpy().ravel(), want, rtol=1e-6)
+
+
+def test_channels_beyond_the_groups_are_not_looked_at():
+    got = mx.nd.contrib.PSROIPooling(
+        mx.nd.arange(36).reshape((1, 4, 3, 3)), mx.nd.array([[0, 0, 0, 2, 2]]),
+        spatial_scale=1.0, output_dim=2, pooled_size=2, group_size=1,
+    )  # fmt: skip
+    assert got.asnumpy().ravel().tolist() == [2, 3, 5, 6, 11, 12, 14, 15]
+
+
+def test_a_mask_has_a_number_for_each_row():
+    with pytest.raises(mx.MXNetError, match="a number for each of the 4 rows"):
+        mx.nd.contrib.boolean_mask(mx.nd.ones((4, 2)), mx.nd.array([1, 0]))

@@ -122,6 +122,101 @@ def test_mxnet_1_clips_the_decay_with_the_gradient(name, version):
         onp.testing.assert_allclose(got.asnumpy(), numbers, rtol=2e-6)
 
 
+BESIDE = {  # rates and epsilons that tell the generations apart: the weight and the states after a step
+    "nag_mom_update": (
+        dict(momentum=0.9),
+        [[1.7434998, -1.1045002, 1.253], [0.85013002, 0.92708999, 0.85494]],
+        [[1.7434998, -1.1045002, 1.253], [0.86499989, 0.94499999, 0.87]],
+    ),
+    "ftml_update": (
+        dict(t=2, clip_grad=0.1),
+        [[0.99133319, -1.9955266, 0.49342999], [143.07466] * 3, [0.99901003] * 3, [-141.83466, 285.50931, -70.597328]],
+        [[0.99077439, -1.9945488, 0.4931505], [143.08038, 143.08844, 143.0768], [0.99909002, 0.99920249, 0.99904001],
+         [-141.76038, 285.39688, -70.558395]],
+    ),
+    "rmsprop_update": (
+        dict(epsilon=0.5),
+        [[0.97099531, -1.9627594, 0.47512501], [0.95612502, 0.96012503, 0.95450002]],
+        [[0.97631639, -1.9695919, 0.47968841], [0.95612502, 0.96012503, 0.95450002]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("version", ["1.9", "2.0"])
+def test_steps_in_place(name, version):
+    attrs, *want = BESIDE[name]
+    want = want[version == "2.0"]
+    weight, grad = mx.nd.array([1.0, -2, 0.5]), mx.nd.array([0.3, -0.1, 0.4])
+    states = [mx.nd.ones(3) for _ in want[1:]]
+    with mx.config.scope(compat_version=version):
+        getattr(mx.nd, name)(
+            weight, grad, *states, out=weight, lr=0.1, wd=0.2, rescale_grad=0.5, **attrs
+        )
+    for got, numbers in zip([weight, *states], want, strict=True):
+        # two of FTML's numbers hang on 1 - 0.999 ** 2, which MXNet rounds
+        onp.testing.assert_allclose(got.asnumpy(), numbers, rtol=2e-5 if "ftml" in name else 2e-6)
+
+
+def test_a_decay_is_taken_from_the_weight_that_is_there():
+    grad, mom = mx.nd.array([0.3, -0.1, 0.4]), mx.nd.ones(3)
+    how = dict(lr=0.1, wd=0.2, rescale_grad=0.5, momentum=0.9)
+    mx.nd.nag_mom_update(mx.nd.array([1.0, -2, 0.5]), grad, mom, **how)
+    onp.testing.assert_allclose(mom.asnumpy(), [0.86499989, 0.94499999, 0.87], rtol=1e-6)
+    weight, mom, wide = mx.nd.array([1.0, -2, 0.5]), mx.nd.ones(3), mx.nd.array([1.0, -2, 0.5])
+    mx.nd.mp_nag_mom_update(weight.astype("float16"), grad.astype("float16"), mom, wide, **how)
+    onp.testing.assert_allclose(wide.asnumpy(), [1.7434952, -1.1045026, 1.2530092], rtol=1e-6)
+    onp.testing.assert_allclose(mom.asnumpy(), [0.85012758, 0.9270888, 0.85494459], rtol=1e-6)
+
+
+@pytest.mark.parametrize("step, history, of_1, of_2", [
+    (mx.nd.contrib.group_adagrad_update, [[1], [2.0]], [0.97171569, 0.94343138], [0.97641718, 0.95283419]),
+    (mx.nd.sparse.adagrad_update, [[1, 1], [1, 1.0]], [0.96220362, 0.93675452], [0.96909833, 0.94775921]),
+])  # fmt: skip
+@pytest.mark.parametrize("version", ["1.9", "2.0"])
+def test_steps_of_rows(step, history, of_1, of_2, version):
+    weight, history = mx.nd.ones((2, 2)), mx.nd.array(history)
+    grad = mx.nd.sparse.row_sparse_array((onp.array([[0.5, 1]], "float32"), [1]), shape=(2, 2))
+    with mx.config.scope(compat_version=version):
+        step(weight, grad, history, out=weight, lr=0.1, epsilon=0.5)
+    want = [[1, 1], of_1 if version == "1.9" else of_2]
+    onp.testing.assert_allclose(weight.asnumpy(), want, rtol=1e-6)
+
+
+def _after_two_steps(optimizer):
+    updater, weight = mx.optimizer.get_updater(optimizer), mx.nd.array([[1.0, -2], [0.5, 3]])
+    for _ in range(2):
+        updater(0, mx.nd.array([[0.3, -0.1], [0.4, 0.2]]), weight)
+    return weight.asnumpy(), updater.states[0]
+
+
+def test_group_adagrad_has_epsilon_under_the_root():
+    weight, _ = _after_two_steps(mx.optimizer.GroupAdaGrad(learning_rate=0.1, eps=0.5))
+    want = [[0.92081821, -1.9736062], [0.40055099, 2.9502757]]
+    onp.testing.assert_allclose(weight, want, rtol=1e-6)
+    assert mx.optimizer.GroupAdaGrad().epsilon == 1e-5
+
+
+def test_ftrl_goes_by_its_scheduler():
+    scheduler = mx.lr_scheduler.FactorScheduler(10, base_lr=0.4)
+    weight, _ = _after_two_steps(mx.optimizer.Ftrl(learning_rate=0.1, lr_scheduler=scheduler))
+    want = [[0.0511306, -0.1067742], [-0.0713678, 0.3676385]]
+    onp.testing.assert_allclose(weight, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("version", ["1.9", "2.0"])
+def test_states_of_centered_rmsprop_begin_with(version):
+    squares, mean = [[0.0171, 0.0019], [0.0304, 0.0076]], [[0.057, -0.019], [0.076, 0.038]]
+    with mx.config.scope(compat_version=version):
+        weight, states = _after_two_steps(mx.optimizer.RMSProp(learning_rate=0.1, centered=True))
+    onp.testing.assert_allclose(
+        weight, [[0.1117609, -1.1117647], [-0.3882394, 2.1117616]], rtol=2e-6
+    )
+    wanted = (squares, mean) if version == "1.9" else (mean, squares)
+    for got, want in zip(states, wanted, strict=False):
+        onp.testing.assert_allclose(got.asnumpy(), want, rtol=1e-5)
+
+
 def test_rmspropalex_keeps_squares_in_its_first_state():
     weight, grad = mx.nd.array([1.0, -2, 0.5]), mx.nd.array([0.3, -0.1, 0.4])
     n, g, delta = mx.nd.ones(3), mx.nd.zeros(3), mx.nd.zeros(3)

@@ -22,6 +22,8 @@ _LAZY: dict[str, Any] = {
     "ftrl_update": lambda weight, attrs: weight.stype == "row_sparse",
     "_sparse_adagrad_update": lambda weight, attrs: True,
     "group_adagrad_update": lambda weight, attrs: True,
+    "_rooted_sparse_adagrad_update": lambda weight, attrs: True,
+    "_rooted_group_adagrad_update": lambda weight, attrs: True,
 }
 
 
