@@ -2,7 +2,7 @@
 
 A form takes the arrays of a call (`Stored`, `Value`, numbers, None) and its attributes, and gives a `Stored` or a
 `Value`; None where MXNet, too, works on dense arrays then. It may give a pull besides, as `core.graph.tape.Node` has
-it: without one the gradients are those of the dense row.
+it: without one, or where it gives None, the gradients are those of the dense row.
 """
 
 from __future__ import annotations
@@ -42,44 +42,38 @@ def _stype(a: Any) -> str:
 # ---- functions of one array that keep zeros
 
 
-def _elementwise(name: str) -> Form:
+def _elementwise(name: str, slope: str | None = None, **slope_attrs: float) -> Form:
+    """``slope`` is the row of the derivative, where MXNet multiplies two row_sparse arrays for the gradient.
+
+    The product has the rows of either, those that are 0 too, and an optimizer that goes by rows updates them.
+    """
+
     def keeping(arrays: list[Any], attrs: dict[str, Any]) -> Any:
-        call = TABLE[name].bind(tuple(sorted(attrs.items())))
-        made = arrays[0].of_data(call)
-        slope = _SLOPES.get(name)
-        if slope is None or arrays[0].stype != "row_sparse":
+        of = arrays[0]
+        made = of.of_data(TABLE[name].bind(tuple(sorted(attrs.items()))))
+        if slope is None or of.stype != "row_sparse":
             return made
-        return made, _rows_of_either(arrays[0], slope)
+
+        def pull(given: list[Any]) -> list[Any] | None:
+            if _stype(given[0]) != "row_sparse":
+                return None
+            derivative = TABLE[slope].bind(tuple(slope_attrs.items()))
+            return [joined(given[0], of.of_data(derivative), "mul")]
+
+        pull.stored = True  # type: ignore[attr-defined]
+        return made, pull
 
     return keeping
 
 
-# The derivatives that MXNet multiplies the gradient by as one row_sparse array by another: the result has the rows of
-# either, those that are 0 too, and an optimizer that goes by rows updates them.
-_SLOPES: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
-    "abs@nd": ("sign@nd", ()),
-    "relu@nd": ("greater_scalar@nd", (("scalar", 0.0),)),
-    "sign@nd": ("multiply_scalar@nd", (("scalar", 0.0),)),
-    "square@nd": ("multiply_scalar@nd", (("scalar", 2.0),)),
-}
-
-
-def _rows_of_either(of: Stored, slope: tuple[str, tuple[tuple[str, float], ...]]) -> Any:
-    name, attrs = slope
-
-    def pull(given: list[Any]) -> list[Any] | None:
-        if _stype(given[0]) != "row_sparse":
-            return None
-        return [joined(given[0], of.of_data(TABLE[name].bind(attrs)), "mul")]
-
-    pull.stored = True  # type: ignore[attr-defined]
-    return pull
-
-
-_KEEPING = """abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p negative radians relu rint round
-sign sin sinh sqrt square tan tanh trunc""".split()
+_KEEPING = """arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p negative radians rint round
+sin sinh sqrt tan tanh trunc""".split()
 for _name in _KEEPING:
     form(f"{_name}@nd")(_elementwise(f"{_name}@nd"))
+form("abs@nd")(_elementwise("abs@nd", "sign@nd"))
+form("relu@nd")(_elementwise("relu@nd", "greater_scalar@nd", scalar=0.0))
+form("sign@nd")(_elementwise("sign@nd", "multiply_scalar@nd", scalar=0.0))
+form("square@nd")(_elementwise("square@nd", "multiply_scalar@nd", scalar=2.0))
 
 
 @form("copy@nd")
