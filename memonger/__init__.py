@@ -60,7 +60,7 @@ def policies() -> list[str]:
     """The names that :func:`policy` takes.
 
     Returns:
-      tuple of str: the names.
+      list of str: the names, sorted.
     """
     return sorted(_POLICIES)
 
@@ -71,10 +71,10 @@ def policy(name: str) -> Any:
     ``hybridize(mirror=name)`` and the setting ``memory.remat`` use it.
 
     Args:
-      name: the name, which texts and files have; one is made if it is left out.
+      name: one of :func:`policies`.
 
     Returns:
-      the policy of that name.
+      RematPolicy: the policy.
 
     Raises:
       ValueError: there is none of this name.

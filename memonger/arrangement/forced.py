@@ -27,14 +27,8 @@ def forced(graph: Graph) -> list[Part]:
     return found
 
 
-class Forced(Arranged):
-    """No mirroring but of the blocks and scopes that ask for it."""
-
-    def __init__(self) -> None:
-        super().__init__(forced, "forced")
-
-
-FORCED = Forced()
+# No mirroring but of the blocks and scopes that ask for it.
+FORCED = Arranged(forced, "forced")
 
 
 def heeding(policy: Any, graph: Graph) -> Any:
@@ -45,7 +39,7 @@ def heeding(policy: Any, graph: Graph) -> Any:
       graph: what was recorded; its steps know what their scope says.
 
     Returns:
-      HybridBlock: the net.
+      RematPolicy: the graph's, or ``None``.
     """
     if policy is None:
         return (

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import jax
-
-from mxjax.core import SCALAR, SCALARS, Step
+from mxjax.core import Step
 
 from ..model.lives import COARSE, Lives
-from ..model.primitives import is_costly, primitives
+from ..model.primitives import holds_costly
 from .parts import ALL, DRAWN, MIRROR, Arranged, Part
 
 if TYPE_CHECKING:
@@ -56,37 +54,13 @@ class Cuts:
     """Where steps of a graph are cut into parts of which cheap results are computed again."""
 
     def __init__(self, graph: Graph):
-        self._lives = Lives(graph)
-        self.keeps = list(map(Keeps(graph), graph.steps))
+        self._lives = lives = Lives(graph)
+        self.keeps = [holds_costly(s.call, lives.operands(s)) for s in graph.steps]  # type: ignore[arg-type]
         made = [sum(a.nbytes for a in s.avals) for s in graph.steps]
         self._inside = [0 if kept else n for kept, n in zip(self.keeps, made, strict=True)]
 
     def __call__(self, start: int, stop: int) -> list[int]:
         return self._lives.cuts((start, stop), self._inside, self.keeps, COARSE, MOST)
-
-
-class Keeps:
-    """Whether mirroring keeps a step's result: whether one of the costly primitives is in it."""
-
-    def __init__(self, graph: Graph):
-        self._avals = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
-        self._avals |= {-1 - i: a for i, a in enumerate(graph.avals)}
-        self._fmt = graph.fmt
-        self._known: dict[Any, bool] = {}
-
-    def __call__(self, step: Step) -> bool:
-        call = step.call
-        assert call is not None
-        found = self._known.get(call)
-        if found is None:
-            structs = [
-                SCALARS[self._fmt[i - SCALAR]] if i >= SCALAR else self._avals[i].struct
-                for i in step.args
-            ]
-            with jax.enable_x64(True):
-                traced = jax.make_jaxpr(call.fn)(*structs)
-            found = self._known[call] = any(map(is_costly, primitives(traced.jaxpr)))
-        return found
 
 
 def stretches(steps: Sequence[Step]) -> Iterator[tuple[int, int, bool | None]]:

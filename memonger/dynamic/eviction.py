@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,7 +20,7 @@ from mxjax import core, settings
 from mxjax.core import Evicted, Failure, Node, Value
 
 from .ledger import Holding, Ledger, Recipe, Swapped
-from .operators import Operators, devices_of
+from .operators import Operators, bytes_on, devices_of
 
 _REMADE = 1.0001  # what each recomputation adds to a value's weight (MegEngine's default)
 # The power of the time since the last read. With 1, as in the paper, an old value with a costly recipe
@@ -29,17 +31,17 @@ _NOW = 1e-7  # seconds: the least time since a value was read
 LINK = 1e10  # bytes a second between the device and the host
 
 
+@dataclass
 class Counts:
     """What happened since the last reset."""
 
-    def __init__(self) -> None:
-        self.evictions = 0
-        self.drops = 0  # evictions asked for by hand
-        self.swaps = 0
-        self.recomputations = 0
-        self.recomputed_seconds = 0.0  # estimated, as operator_seconds
-        self.recomputed_flops = 0.0
-        self.operator_seconds = 0.0  # all operators, recomputations included
+    evictions: int = 0
+    drops: int = 0  # evictions asked for by hand
+    swaps: int = 0
+    recomputations: int = 0
+    recomputed_seconds: float = 0.0  # estimated, as operator_seconds
+    recomputed_flops: float = 0.0
+    operator_seconds: float = 0.0  # all operators, recomputations included
 
 
 class Room:
@@ -56,9 +58,8 @@ class Room:
         self.automatic = False
         self.swapping = False
         self._version = -1
-        self.lent: list[Holding] | None = (
-            None  # values with recipes until the segment at hand has run
-        )
+        # Values with recipes until the segment at hand has run.
+        self.lent: list[Holding] | None = None
         self.holdings: dict[int, Holding] = {}
         self.evicted: dict[int, Holding] = {}
         self.running: deque[Any] = deque(maxlen=256)  # results that may not be there yet, weakly
@@ -76,7 +77,9 @@ class Room:
                 holdings.pop(key, None)
 
         holdings = self.holdings
-        made = holdings[key] = Holding(v, died, self.clock)
+        made = holdings[key] = Holding(
+            weakref.ref(v, died), bytes_on(v.aval), devices_of(v.aval.device), self.clock
+        )
         return made
 
     def enter(self, v: Value) -> Holding:

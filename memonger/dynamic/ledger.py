@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mxjax.core import Call, Step, Value
-
-from .operators import bytes_on, devices_of
+from mxjax.core import Call, Step
 
 
 class Recipe(NamedTuple):
@@ -27,45 +26,26 @@ class Swapped(NamedTuple):
     array: Any
 
 
+@dataclass(eq=False, slots=True)
 class Holding:
     """One value. It does not keep the value alive, and the value does not know of it."""
 
-    __slots__ = (
-        "at",
-        "cost",
-        "devices",
-        "evicted",
-        "last",
-        "nbytes",
-        "node",
-        "origin",
-        "pins",
-        "recipe",
-        "ref",
-        "remakes",
-        "sources",
-        "spent",
-        "users",
-    )
-
-    def __init__(self, v: Value, died: Callable[[Any], None], now: float):
-        self.ref = weakref.ref(v, died)
-        self.nbytes = bytes_on(v.aval)
-        self.devices = devices_of(v.aval.device)
-        self.last = now  # when it was made or read, on the manager's clock
-        self.remakes = 0
-        self.pins = 0  # calls at hand that need it
-        self.origin: tuple[Step, int] | None = None  # the program's last step, and the number there
-        self.recipe: Recipe | None = None  # where neither tape nor node has one
-        self.node: Any = None  # weakly, for residuals: the node that saved it, as result ``at``
-        self.at = 0
-        self.cost: float | None = None
-        self.spent = (
-            False  # nothing reads it any more but recomputations, until the segment at hand has run
-        )
-        self.evicted = False
-        self.sources: list[Holding] | None = None  # what it is computed from
-        self.users: set[Holding] = set()  # evicted values that are computed from it
+    ref: Any  # weakly, the value
+    nbytes: int
+    devices: tuple[Any, ...]
+    last: float  # when it was made or read, on the manager's clock
+    remakes: int = 0
+    pins: int = 0  # calls at hand that need it
+    origin: tuple[Step, int] | None = None  # the program's last step, and the number there
+    recipe: Recipe | None = None  # where neither tape nor node has one
+    node: Any = None  # weakly, for residuals: the node that saved it, as result ``at``
+    at: int = 0
+    cost: float | None = None
+    # Nothing reads it any more but recomputations, until the segment at hand has run.
+    spent: bool = False
+    evicted: bool = False
+    sources: list[Holding] | None = None  # what it is computed from
+    users: set[Holding] = field(default_factory=set)  # evicted values that are computed from it
 
     def weight(self) -> float:
         """Seconds to compute it again, with the evicted values around it.

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from mxjax import core, errors
-from mxjax.core import Dynamic, Evicted, Failure, Node, Value, Work
+from mxjax.core import Evicted, Failure, Node, Value, Work
 
 from .eviction import LINK, Pins, Room
 from .ledger import Holding, Recipe, Swapped
@@ -40,9 +40,7 @@ class Manager(Room):
             for v in work.ins:
                 self.enter(v)
             try:
-                if work.step.depth == 1:
-                    self._run_one(work)
-                elif not self._run_whole(work, recipes):
+                if work.step.depth == 1 or not self._run_whole(work, recipes):
                     run_steps(self, work, recipes)
             finally:
                 for h in recipes:
@@ -155,67 +153,40 @@ class Manager(Room):
         for v, a in zip(work.outs, work.results(program, arrays), strict=True):
             work.fill(v, a)
 
-    def _run_one(self, work: Work) -> None:
-        """A segment of one call: it runs as the operator's own program."""
-        step = work.step
-        dying = set(work.dying())
-        ins = work.ins
-        operands = [
-            ins[-1 - i] if i < 0 else Dynamic(work.scalars[i - core.SCALAR]) for i in step.args
-        ]
-        assert step.call is not None
-        op = self.operators.of(step.call, operands, work.device)
-        mortal = [p for p, i in enumerate(step.args) if i < 0 and -1 - i in dying]
-        mortal = [p for p in mortal if step.args.count(step.args[p]) == 1]
-        outs: list[Value | None] = [None] * len(step.avals)
-        for k, v in zip(work.live, work.outs, strict=True):
-            outs[k] = v
-        self.call(op, operands, outs, (step, 0), work, mortal)
-
     def call(
         self,
         op: Operator,
         operands: Sequence[Any],
         outs: Sequence[Value | None],
         origin: tuple[Any, int],
-        work: Work | None = None,
-        mortal: Sequence[int] = (),
+        work: Work,
     ) -> None:
         """Run an operator, within the limit, for the values that want its results.
 
-        ``mortal`` operands may be overwritten. A value of ``work.outs`` is filled through it.
+        A value of ``work.outs`` is filled through it.
         """
         needed = [v for v, u in zip(operands, op.used, strict=True) if u and type(v) is Value]
         step, first = origin
         with self.pinned(needed):
             self.ensure(needed)
-            arrays = self._execute(op, operands, step, mortal)
+            arrays = self._execute(op, operands, step)
         for k, (v, a) in enumerate(zip(outs, arrays, strict=True)):
             if v is None:
                 continue
-            if v.seg is not None and work is not None:
+            if v.seg is not None:
                 work.fill(v, a)
             else:
                 v.arr = a
             self.made(v, a, (step, first + k))
 
     def _execute(
-        self,
-        op: Operator,
-        operands: Sequence[Any],
-        step: Any,
-        mortal: Sequence[int] = (),
-        again: bool = False,
+        self, op: Operator, operands: Sequence[Any], step: Any, again: bool = False
     ) -> list[Any]:
-        donate = op.donations(mortal) if mortal else ()
-        variant = op.variant(donate)
         for d in devices_of(op.device):
-            if not self.make_room(d, variant.need):
+            if not self.make_room(d, op.need):
                 name = f"operator {op.call!r}"
-                raise does_not_fit(self, d, variant.need, name, operands, step)
-        arrays = self.attempt(lambda: op.run(variant, operands, step), op.device)
-        for p in donate:
-            self.ledger.gone(operands[p].arr)
+                raise does_not_fit(self, d, op.need, name, operands, step)
+        arrays = self.attempt(lambda: op.run(operands, step), op.device)
         self.running.extend([weakref.ref(a) for a in arrays])
         seconds, flops = op.cost
         self.clock += seconds

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from math import prod
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +27,7 @@ _LAUNCH = 1e-6
 def bytes_on(aval: Aval) -> int:
     """The bytes of a value on each of its devices."""
     if isinstance(aval.device, jax.sharding.Sharding):
-        size = aval.dtype.itemsize
-        for n in aval.device.shard_shape(aval.shape):
-            size *= n
-        return size
+        return aval.dtype.itemsize * prod(aval.device.shard_shape(aval.shape))
     return aval.nbytes
 
 
@@ -53,21 +52,12 @@ def temporaries_of(compiled: Any) -> int:
     return int(analysis.temp_size_in_bytes) if analysis is not None else 0
 
 
-class Variant(NamedTuple):
-    """A compiled form of an operator, with certain inputs donated; bytes it takes on top of its inputs."""
-
-    compiled: Any
-    need: int
-
-
 class Operator:
     """A call for inputs of these kinds.
 
     ``used`` tells the inputs its results depend on (a gradient of an addition depends on neither summand);
     the others need not be there.
     """
-
-    __slots__ = ("_cost", "avals", "call", "device", "fmt", "kinds", "used", "variants")
 
     def __init__(self, call: Call, kinds: tuple[Any, ...], device: Any):
         self.call = call
@@ -80,30 +70,20 @@ class Operator:
             jaxpr = jax.make_jaxpr(call.fn)(*structs).jaxpr
         read, _, _ = sliced(jaxpr, range(len(jaxpr.outvars)))
         self.used = [j in read for j in range(len(jaxpr.invars))]
-        self.variants: dict[Any, Variant] = {}
-        self._cost: tuple[float, float] | None = None
 
-    @property
+    @cached_property
     def cost(self) -> tuple[float, float]:
         """(seconds, operations), estimated."""
-        if self._cost is None:
-            made = next(iter(self.variants.values()), None) or self.variant()
-            self._cost = seconds_of(made.compiled, self.device)
-        return self._cost
+        return seconds_of(self.compiled, self.device)
 
-    def donations(self, dying: Sequence[int]) -> tuple[int, ...]:
-        """Which of these inputs can become results."""
-        given = [(j, self.kinds[j]) for j in dying if self.used[j]]
-        return core.match_donations(given, self.avals) if given else ()
+    @cached_property
+    def need(self) -> int:
+        """Bytes it takes on top of its inputs."""
+        return temporaries_of(self.compiled) + sum(map(bytes_on, self.avals))
 
-    def variant(self, donate: tuple[int, ...] = ()) -> Variant:
-        """The program that overwrites these inputs."""
-        found = self.variants.get(donate)
-        if found is None:
-            found = self.variants[donate] = self._compile(donate)
-        return found
-
-    def _compile(self, donate: tuple[int, ...]) -> Variant:
+    @cached_property
+    def compiled(self) -> Any:
+        """Its program."""
         given = [j for j, k in enumerate(self.kinds) if type(k) is not str and self.used[j]]
         kinds, fmt = self.kinds, self.fmt
 
@@ -130,24 +110,23 @@ class Operator:
         compiled, _ = core.compile_function(
             run,
             structs,
-            donate=tuple([given.index(j) for j in donate]),
+            donate=(),
             device=self.device,
             out_shardings=tuple([a.sharding for a in self.avals]),
             name=self.call.name,
             reason="an operator by itself",
             calls=[self.call],
         )
-        need = temporaries_of(compiled) + sum(map(bytes_on, self.avals))
-        return Variant(compiled, need - sum(bytes_on(kinds[j]) for j in donate))
+        return compiled
 
-    def run(self, variant: Variant, operands: Sequence[Any], step: Any = None) -> list[Any]:
+    def run(self, operands: Sequence[Any], step: Any = None) -> list[Any]:
         """The arrays of all results, from values and numbers whose arrays are there."""
         arrays = [v.arr for v, u in zip(operands, self.used, strict=True) if u and type(v) is Value]
         if self.fmt:
             arrays.append(core.pack(self.fmt, [v.value for v in operands if type(v) is Dynamic]))
         core.stats.programs += 1
         start = time.time_ns() if core.hooks.observers else 0
-        results = list(variant.compiled(*arrays))
+        results = list(self.compiled(*arrays))
         if start:
             stop = time.time_ns()
             for o in core.hooks.observers:
@@ -163,11 +142,8 @@ class Operators:
         self._roots: Any = None
 
     def of(self, call: Call, operands: Sequence[Any], device: Any) -> Operator:
-        """The operator for a call on values (and numbers)."""
-        return self.like(call, tuple([kind_of(v) for v in operands]), device)
-
-    def like(self, call: Call, kinds: tuple[Any, ...], device: Any) -> Operator:
-        """The operator for a call on inputs of these kinds."""
+        """The operator for a call on values, and numbers, of which it knows but the letter."""
+        kinds = tuple([v.kind if type(v) is Dynamic else v.aval for v in operands])
         if self._roots is not core.Tree.roots:  # a setting that shapes programs has changed
             self._roots = core.Tree.roots
             self._made.clear()
@@ -178,8 +154,3 @@ class Operators:
                 self._made.clear()
             found = self._made[key] = Operator(call, kinds, device)
         return found
-
-
-def kind_of(operand: Any) -> Any:
-    """What an operator is compiled for: an aval, or the letter of a number."""
-    return operand.kind if type(operand) is Dynamic else operand.aval

@@ -1,15 +1,18 @@
-"""A graph as a chain of units, and what each may keep for the backward pass at what cost."""
+"""A graph as a chain of units, with what its calls cost and what their derivatives read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mxjax.core import compiler
+
 from ..arrangement.parts import likeness, unit
-from .gradient_buffers import LiveRange
-from .lives import FINE
-from .priced import Priced
+from .gradient_buffers import LiveRange, reusing
+from .lives import FINE, Lives
+from .price import Price, price
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -26,8 +29,8 @@ class Unit(NamedTuple):
     kind: int
 
 
-class Chain(Priced):
-    """A graph in units.
+class Chain(Lives):
+    """A graph whose steps have prices, in units: the model of what a backward pass holds.
 
     Args:
       graph: a network's forward computation.
@@ -35,40 +38,65 @@ class Chain(Priced):
     """
 
     def __init__(self, graph: Graph, wants: Sequence[bool | None]):
-        super().__init__(graph, wants)
-        self._reusing = self.reusing(self._ranges())
+        # What the network is called with crosses cuts as results do, though it is held by its owner.
+        super().__init__(graph, {-1 - i for i, w in enumerate(wants) if w is None})
+        self.wants = wants
+        platform = compiler.platform_of(graph.avals[0].device)
+        self.wanted = {-1 - i for i, w in enumerate(wants) if w and graph.avals[i].differentiable}
+        self.prices: list[Price] = []
+        for s in self.steps:
+            asked = tuple([i in self.wanted for i in s.args])
+            self.prices.append(price(s.call, self.operands(s), asked, platform))  # type: ignore[arg-type]
+            if any(asked):
+                self.wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
 
-    def _ranges(self) -> Iterator[LiveRange]:
-        """The live ranges where all is kept: results that derivatives read, ``("gradient", number)`` for theirs, and
-        ``("inner", step)`` for what a costly call keeps inside."""
-        end = 2 * len(self.steps) - 1
-        read = self.first_reads()
-        last = {i: at for at, s in enumerate(self.steps) for i in s.args}
-        outputs = set(self.graph.outputs)
-        for at, (s, p) in enumerate(zip(self.steps, self.prices, strict=True)):
-            for k in range(s.first, s.first + len(s.avals)):
-                if k in outputs or k not in last:
-                    continue
-                if k in read:
-                    yield LiveRange(k, at, end - read[k], self.size[k])
-                else:  # where it has to wait, since something is computed again from it, it reuses none so long
-                    yield LiveRange(("passing", k), at, last[k], self.size[k])
-                if k in self.wanted:
-                    yield LiveRange(("gradient", k), end - last[k], end - at, self.size[k])
-            if p.costly and p.inner:
-                yield LiveRange(("inner", at), at, end - at, p.inner)
+    def reads(self, at: int, all_kept: bool) -> list[int]:
+        """What the derivative of a step reads; where not all is kept it makes what it needs of its own results, too."""
+        s, p = self.steps[at], self.prices[at]
+        again, results = p.with_results if all_kept else (p.again, frozenset[int]())
+        outs = p.outs | results if all_kept else results
+        return [s.args[i] for i in p.ins | again] + [s.first + k for k in outs]
+
+    @cached_property
+    def first_reads(self) -> dict[int, int]:
+        """By result the first step whose derivative reads it: the last one to do so in the backward pass."""
+        found: dict[int, int] = {}
+        for at in range(len(self.steps)):
+            for k in self.reads(at, True):
+                if k in self.maker and k not in self.graph.outputs:  # those exist anyway
+                    found.setdefault(k, at)
+        return found
+
+    def ends(self, worth: float, most: int) -> list[int]:
+        """Where the whole graph is cut, see :meth:`cuts`; what computes nothing is held back for nothing."""
+        made = [sum(a.nbytes for a in s.avals) for s in self.steps]
+        inside = [n * (p.cost > 0) for n, p in zip(made, self.prices, strict=True)]
+        return self.cuts((0, len(made)), inside, [p.costly for p in self.prices], worth, most)
+
+    @cached_property
+    def reusing(self) -> set[Any]:
+        """The results that derivatives read and that wait for them in the buffer of a parameter's gradient.
+
+        A step's moment is its place forward, and backward counted from the end. A gradient is written where the
+        backward pass reaches the parameter's first use.
+        """
+        end, first = 2 * len(self.steps) - 1, dict[int, int]()
+        for at, s in enumerate(self.steps):
+            for i in s.args:
+                first.setdefault(i, at)
+        written = [i for i in self.graph.written if i in first and i in self.wanted]
+        ranges = [
+            LiveRange(k, self.maker[k], end - at, self.size[k])
+            for k, at in self.first_reads.items()
+        ]
+        return reusing(ranges, [(self.size[i], end - first[i]) for i in written])
+
+    def bytes(self, results: Iterable[int]) -> int:
+        return sum(self.size[k] for k in results)
 
     def waiting(self, results: Iterable[int]) -> int:
         """Bytes that results take while they wait, those aside that reuse a gradient's buffer."""
-        return sum(self.size[k] for k in results if k not in self._reusing)
-
-    def has_buffer(self, key: Any) -> bool:
-        """Whether an array takes bytes of its own."""
-        return key not in self._reusing
-
-    def gradients(self, results: Iterable[int]) -> int:
-        """The same of their gradients."""
-        return sum(self.size[k] for k in results if ("gradient", k) not in self._reusing)
+        return self.bytes(k for k in results if k not in self.reusing)
 
     # ---- units -------------------------------------------------------------------------------------
 
@@ -77,7 +105,7 @@ class Chain(Priced):
         """The finest chain worth having."""
         kinds: dict[Any, int] = {}
         units, start = [], 0
-        for stop in self.cuts((0, len(self.steps)), self.inside(), self.costly(), FINE, MOST):
+        for stop in self.ends(FINE, MOST):
             kind = kinds.setdefault(self.likeness(start, stop), len(kinds))
             units.append(Unit(start, stop, self._name(start, stop), kind))
             start = stop
@@ -90,9 +118,7 @@ class Chain(Priced):
     def _name(self, start: int, stop: int) -> str:
         """The innermost block around the steps, and which of its children they are in."""
         scopes = [s.scope.split("/") for s in self.steps[start:stop]]
-        level = 0
-        while all(len(x) > level for x in scopes) and len({x[level] for x in scopes}) == 1:
-            level += 1
+        level = len(commonprefix(scopes))
         whole = "/".join(scopes[0][:level])
         inner = list(dict.fromkeys(x[level] for x in scopes if len(x) > level))
         others = {

@@ -95,41 +95,26 @@ def bound(options: Sequence[Sequence[Option]], budget: float) -> float | None:
     where there is none, or even fractions do not fit.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import coo_array
 
     place, n = _places(options), len(options)
-    flow: list[tuple[int, int, float]] = []
-    bytes_: list[tuple[int, int, float]] = []
-    costs: list[float] = []
-    scale = max(budget, 1.0)
-    for i, here in enumerate(_possible(options, budget)):
-        for o in here:
-            e, j = len(costs), place[o.stop]
-            costs.append(o.cost)
-            flow.append((i, e, 1.0))
-            if j < n:
-                flow.append((j, e, -1.0))
-            for k in range(i, n):
-                amount = o.work if k < j else o.held
-                if amount:
-                    bytes_.append((k, e, amount / scale))
-    if not costs:
+    possible = [o for here in _possible(options, budget) for o in here]
+    if not possible:
         return None
-    top = max(costs) or 1.0
-    m = len(costs)
-
-    def matrix(entries: list[tuple[int, int, float]]) -> coo_array:
-        rows, columns, values = zip(*entries, strict=True)
-        return coo_array((values, (rows, columns)), shape=(n, m))
-
-    start = np.zeros(n)
-    start[0] = 1.0
+    # By unit and option: where an option begins and ends, and the bytes it takes of the budget there.
+    flow, taken = np.zeros((n + 1, len(possible))), np.zeros((n, len(possible)))
+    for e, o in enumerate(possible):
+        start, stop = place[o.start], place[o.stop]
+        flow[start, e], flow[stop, e] = 1, -1
+        taken[start:stop, e] = o.work
+        taken[stop:, e] = o.held
+    costs = np.array([o.cost for o in possible])
+    scale, top = max(budget, 1.0), float(costs.max()) or 1.0
     found = linprog(
-        np.array(costs) / top,
-        A_ub=matrix(bytes_).tocsr() if bytes_ else None,
-        b_ub=np.full(n, budget / scale) if bytes_ else None,
-        A_eq=matrix(flow).tocsr(),
-        b_eq=start,
+        costs / top,
+        A_ub=taken / scale,
+        b_ub=np.full(n, budget / scale),
+        A_eq=flow[:n],
+        b_eq=np.arange(n) == 0,
         bounds=(0, 1),
         method="highs",
     )
@@ -141,16 +126,11 @@ def least(options: Sequence[Sequence[Option]]) -> int:
     low, high = 0, sum(max(o.work + o.held for o in here) for here in options)
     while low < high:
         middle = (low + high) // 2
-        if _fits(options, middle):
+        if np.isfinite(_before(options, middle)[-1]):
             high = middle
         else:
             low = middle + 1
     return high
-
-
-def _fits(options: Sequence[Sequence[Option]], budget: float) -> bool:
-    """Whether some choice stays within the budget, whatever it costs."""
-    return bool(np.isfinite(_before(options, budget)[-1]))
 
 
 def _possible(options: Sequence[Sequence[Option]], budget: float) -> list[list[Option]]:

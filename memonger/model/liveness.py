@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .gradient_buffers import LiveRange
+from .chain import Chain
 from .lives import COARSE
-from .priced import Priced
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -32,46 +31,32 @@ class Liveness:
     written: what crosses into a later stretch and fits there takes no bytes of its own.
     """
 
-    def __init__(self, graph: Graph, priced: Priced | None = None, places: Sequence[int] = ()):
-        self.graph = graph
-        self.priced = priced or Priced(graph, [True] * len(graph.avals))
-        self._n = len(graph.steps)
-        self._flops = np.cumsum([0.0, *(p.flops for p in self.priced.prices)])
-        if not places:
-            inside, costly = self.priced.inside(), self.priced.costly()
-            places = [0, *self.priced.cuts((0, self._n), inside, costly, COARSE, PLACES)]
-        self.places = list(places)
+    def __init__(self, graph: Graph, chain: Chain | None = None, places: Sequence[int] = ()):
+        self.chain = chain = chain or Chain(graph, [True] * len(graph.avals))
+        self._n = len(chain.steps)
+        self._flops = np.cumsum([0.0, *(p.flops for p in chain.prices)])
+        self.places = list(places) or [0, *chain.ends(COARSE, PLACES)]
         self.size = len(self.places)
 
     @cached_property
     def kept(self) -> np.ndarray:
         """kept[i, j]: bytes that the stretch gives to later ones, results of the graph not counted."""
-        crossing = list(self._crossing())
-        free = self.priced.reusing(crossing)
-        last = self.priced.last
-        held = [(made, made + 1, last[k], n) for k, made, _, n in crossing if k not in free]  # type: ignore[index]
+        chain = self.chain
+        held = []
+        for k, made in chain.maker.items():
+            if (last := chain.last.get(k, -1)) < self._n:
+                held.append((made, made + 1, last, chain.waiting((k,))))
         return self._rectangles(held)
-
-    def _crossing(self) -> Iterator[LiveRange]:
-        """The results that cross a place: they wait until the backward pass comes to the first one behind them."""
-        last, end = self.priced.last, 2 * self._n - 1
-        outputs = set(self.graph.outputs)  # they exist anyway
-        for k, made in self.priced.maker.items():
-            place = self.places[bisect_right(self.places, made)]
-            if k not in outputs and place <= last.get(k, -1):
-                yield LiveRange(k, made, end - place, self.priced.size[k])
 
     @cached_property
     def inside(self) -> np.ndarray:
         """inside[i, j]: bytes of what its derivative needs of its own, everything kept."""
-        priced, outputs = self.priced, set(self.graph.outputs)
+        chain = self.chain
         held = [
-            (priced.maker[k], at + 1, self._n, priced.size[k])
-            for k, at in priced.first_reads().items()
-            if k in priced.maker and k not in outputs
+            (chain.maker[k], at + 1, self._n, chain.size[k]) for k, at in chain.first_reads.items()
         ]
         # What costly calls keep inside.
-        held += [(at, at + 1, self._n, p.inner) for at, p in enumerate(priced.prices) if p.costly]
+        held += [(at, at + 1, self._n, p.inner) for at, p in enumerate(chain.prices) if p.costly]
         return self._rectangles(held)
 
     @cached_property

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from os.path import commonprefix
+from typing import TYPE_CHECKING, Any
+
+from mxjax.core import SCALAR, Step
 
 from ..arrangement.parts import last_uses
 
@@ -26,21 +29,25 @@ class Lives:
         self.graph = graph
         self.steps = graph.steps
         self.data = data
-        self.size = {-1 - i: a.nbytes for i, a in enumerate(graph.avals)}
-        self.size.update({s.first + k: a.nbytes for s in self.steps for k, a in enumerate(s.avals)})
+        self.avals: dict[int, Any] = {-1 - i: a for i, a in enumerate(graph.avals)}
+        self.avals.update({s.first + k: a for s in self.steps for k, a in enumerate(s.avals)})
+        self.size = {k: a.nbytes for k, a in self.avals.items()}
         self.maker = {
             s.first + k: at for at, s in enumerate(self.steps) for k in range(len(s.avals))
         }
         self.last = last_uses(self.steps, graph.outputs)
         self.last.update({i: at for at, s in enumerate(self.steps) for i in s.args if i in data})
 
-    def made(self, start: int, stop: int) -> range:
-        """The results of some steps."""
-        first = self.steps[start].first
-        return range(
-            first,
-            self.steps[stop - 1].first + len(self.steps[stop - 1].avals) if stop > start else first,
+    def operands(self, step: Step) -> tuple[Any, ...]:
+        """The avals of a step's operands; dynamic scalars stand as their kinds."""
+        return tuple(
+            [self.graph.fmt[i - SCALAR] if i >= SCALAR else self.avals[i] for i in step.args]
         )
+
+    def made(self, start: int, stop: int) -> range:
+        """The results of some steps, one at least."""
+        last = self.steps[stop - 1]
+        return range(self.steps[start].first, last.first + len(last.avals))
 
     def cuts(
         self,
@@ -73,7 +80,7 @@ class Lives:
             good = [
                 (
                     int(c / grain),
-                    common_levels(self.steps[p - 1].scope, self.steps[p].scope),
+                    len(commonprefix([s.scope.split("/") for s in self.steps[p - 1 : p + 1]])),
                     not costly[p],
                     p,
                 )
@@ -112,13 +119,3 @@ def _ends(start: int, stop: int, best: Callable[[int, int], int | None]) -> Iter
             yield stop
         else:
             todo += [(cut, stop), (start, cut)]
-
-
-def common_levels(a: str, b: str) -> int:
-    """How many levels of blocks two steps share."""
-    levels = 0
-    for x, y in zip(a.split("/"), b.split("/"), strict=False):
-        if x != y:
-            break
-        levels += 1
-    return levels

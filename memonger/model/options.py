@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrangement.parts import ALL, Part
@@ -10,7 +10,7 @@ from .knapsack import peak
 from .liveness import Liveness
 from .segments import LEVELS
 from .segments import least as segments
-from .treatment import Treatment, treatment
+from .treatment import Treatment, treatment, work
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -37,59 +37,33 @@ class Option(NamedTuple):
     decision: str
 
 
-class Way(NamedTuple):
-    """A set of results to keep of a stretch: in words, what follows from it, and the part that does it."""
-
-    words: str
-    treatment: Treatment
-    part: Part
-
-
-class Stretch(NamedTuple):
-    """The units from ``first`` to ``end`` (exclusive) as one, and the ways to treat it.
-
-    None of these is worse than another in every respect. Where it is a single unit, the first keeps all.
-    """
-
-    first: int
-    end: int
-    ways: list[Way]
-
-
 class Options:
-    """The options of a chain.
+    """The options of a chain, by the unit at which they begin.
 
-    An array that several units read is held once: by the first that always does.
+    ``ways`` has each stretch's treatments, none of them worse than another in every respect; of a single unit the
+    first keeps all. What crosses from a stretch to a later one is held by the one that makes it.
     """
 
     def __init__(self, chain: Chain):
         self.chain = chain
-        self.units = [Stretch(i, i + 1, ways) for i, ways in enumerate(self._families(1))]
-        self.joined: list[list[Stretch]] = [[] for _ in self.units]
-        for count in range(2, JOINED + 1):
+        self.ways: list[list[list[Treatment]]] = [[] for _ in chain.units]
+        for count in range(1, JOINED + 1):
             for i, ways in enumerate(self._families(count)):
                 if ways:
-                    self.joined[i].append(Stretch(i, i + count, ways[1:]))
-        self._owner = _owners((s.first, s.ways) for s in self.units)
-        self._passes: dict[tuple[int, int], int] = {}
+                    self.ways[i].append(ways if count == 1 else ways[1:])
 
     def __call__(self) -> list[list[Option]]:
         """For each unit what may be done from there on: with it alone, or with several together."""
-        return [
-            [self._option(s, way) for s in (alone, *self.joined[i]) for way in s.ways]
-            for i, alone in enumerate(self.units)
-        ]
+        return [[self._option(t) for ways in here for t in ways] for here in self.ways]
 
-    # ---- stretches of which results are kept ---------------------------------------------------------
-
-    def _families(self, count: int) -> Iterator[list[Way]]:
+    def _families(self, count: int) -> Iterator[list[Treatment]]:
         """The ways to treat so many units from each on as one; equal stretches are looked at once."""
         chain = self.chain
         known: dict[Any, tuple[int, list[frozenset[int] | None]]] = {}
         for i in range(len(chain.units) - count + 1):
             u, last = chain.units[i], chain.units[i + count - 1]
             start, stop = u.start, last.stop
-            if count > 1 and sum(len(s.avals) for s in chain.steps[start:stop]) > RESULTS:
+            if count > 1 and len(chain.made(start, stop)) > RESULTS:
                 yield []
                 continue
             base = chain.steps[start].first
@@ -98,23 +72,13 @@ class Options:
                 known[kind] = base, self._keeps(start, stop)
             at, keeps = known[kind]
             moved = [None if k is None else frozenset(i - at + base for i in k) for k in keeps]
-            yield [self._way(start, stop, k) for k in moved]
+            yield [treatment(chain, start, stop, k) for k in moved]
 
-    def _way(self, start: int, stop: int, keep: frozenset[int] | None) -> Way:
-        t = treatment(self.chain, start, stop, keep)
-        return Way(
-            self._words(keep, t),
-            t,
-            Part(stop, ALL) if keep is None else Part(stop, t.kept),
-        )
-
-    def _words(self, keep: frozenset[int] | None, t: Treatment) -> str:
-        if keep is None:
+    def _words(self, t: Treatment) -> str:
+        if t.part.keep == ALL:
             return "keep all"
-        if not t.kept:
-            return "recompute"
         names = dict.fromkeys(self._label(k) for k in sorted(t.kept))
-        return "keep " + ", ".join(names)
+        return "keep " + ", ".join(names) if names else "recompute"
 
     def _label(self, k: int) -> str:
         chain = self.chain
@@ -135,17 +99,12 @@ class Options:
     def _keeps(self, start: int, stop: int) -> list[frozenset[int] | None]:
         """Sets of results worth keeping: from none up, each time the one that saves most for its bytes."""
         chain = self.chain
-        own = [
-            k
-            for s in chain.steps[start:stop]
-            for k in range(s.first, s.first + len(s.avals))
-            if chain.size[k]
-        ]
+        own = [k for k in chain.made(start, stop) if chain.size[k]]
         tried: dict[frozenset[int], Treatment] = {}
 
         def treat(keep: frozenset[int]) -> Treatment:
             if keep not in tried:
-                tried[keep] = treatment(chain, start, stop, keep, work=False)
+                tried[keep] = treatment(chain, start, stop, keep)
             return tried[keep]
 
         def nbytes(t: Treatment) -> int:
@@ -167,48 +126,15 @@ class Options:
                 best[t.kept] = None
         return list(best)
 
-    def _option(self, s: Stretch, way: Way) -> Option:
-        """What a stretch needs."""
-        chain, owner = self.chain, self._owner
-        start, stop = self._span(s.first, s.end)
-        words, t, part = way
-        inside = range(s.first, s.end)
-        taken = chain.waiting(k for k in t.takes if owner.get(k, s.first) in inside)
-        # What a later stretch reads as well is held by the first reader, who may do without it here: because it is
-        # computed again, or because what is kept is enough.
-        own = chain.waiting(k for k in t.kept if owner.get(k, s.first) in inside)
-        own += chain.waiting(
-            k
-            for k, at in owner.items()
-            if at in inside
-            and k not in t.takes | t.kept
-            and stop <= chain.last[k] < len(chain.steps)
-            and (t.kept or start <= chain.maker.get(k, -1))
-        )
-        work = taken + t.work + self._passing(start, stop)
-        return Option(start, stop, part, taken + own, work, t.flops, t.cost, words)
-
-    def _passing(self, start: int, stop: int) -> int:
-        """Bytes of the gradients that pass a stretch."""
-        if (start, stop) not in self._passes:
-            chain = self.chain
-            until = chain.steps[start].first
-            self._passes[start, stop] = chain.gradients(
-                k for k in chain.wanted if 0 <= k < until and chain.last.get(k, -1) >= stop
-            )
-        return self._passes[start, stop]
-
-    def _span(self, first: int, end: int) -> tuple[int, int]:
-        return self.chain.units[first].start, self.chain.units[end - 1].stop
-
-
-def _owners(families: Iterable[tuple[int, list[Way]]]) -> dict[int, int]:
-    """For each array the first unit that takes it in whichever way it is treated."""
-    owner: dict[int, int] = {}
-    for at, ways in families:
-        for k in frozenset.intersection(*[w.treatment.takes for w in ways]):
-            owner.setdefault(k, at)
-    return owner
+    def _option(self, t: Treatment) -> Option:
+        """What a treatment needs, what it gives to later stretches held with what waits for its own backward pass."""
+        chain, start, stop = self.chain, t.start, t.part.stop
+        gives = {
+            k for k in chain.made(start, stop) if stop <= chain.last.get(k, -1) < len(chain.steps)
+        }
+        held = chain.waiting(t.kept | gives)
+        most = work(chain, start, stop, t.stays)
+        return Option(start, stop, t.part, held, most, t.flops, t.cost, self._words(t))
 
 
 def lean(chain: Chain, room: float) -> list[Option]:

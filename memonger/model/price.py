@@ -63,18 +63,14 @@ class Kept(NamedTuple):
     primitives: frozenset[str]
 
 
-def price(call: Call, avals: Sequence[Any], wants: tuple[bool, ...], platform: str) -> Price:
+@lru_cache(maxsize=4096)
+def price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform: str) -> Price:
     """The price of a call.
 
     Args:
       avals: of the operands; dynamic scalars stand as their kinds.
       wants: the operands that are differentiated.
     """
-    return _price(call, tuple(avals), wants, platform)
-
-
-@lru_cache(maxsize=4096)
-def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform: str) -> Price:
     structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
     intensity = INTENSITY.get(platform, INTENSITY["cpu"])
     with jax.enable_x64(True), compiler.for_platform(platform):

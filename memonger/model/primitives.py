@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
+import jax
 from jax.extend.core import jaxprs_in_params
 
+from mxjax.core import SCALARS, Call
 from mxjax.core.graph.primitives import COSTLY
 
 
 def is_costly(primitive: str) -> bool:
     """Whether what it makes costs more to compute again than to read."""
     return primitive in COSTLY or primitive.startswith("convolution")
+
+
+@lru_cache(maxsize=4096)
+def holds_costly(call: Call, avals: tuple[Any, ...]) -> bool:
+    """Whether one of the costly primitives is in a call on such operands (dynamic scalars stand as their kinds)."""
+    structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+    with jax.enable_x64(True):
+        traced = jax.make_jaxpr(call.fn)(*structs)
+    return any(map(is_costly, primitives(traced.jaxpr)))
 
 
 def nbytes(struct: Any) -> int:

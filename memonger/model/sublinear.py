@@ -6,14 +6,12 @@ import inspect
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-
 import mxjax
 from mxjax import errors
 from mxjax.display.notebooks import Tabled
 
 from ..arrangement.parts import ALL, Part
-from ..trials.rehearse import rehearse
+from ..trials.rehearse import leaves, need_graph, rehearse
 from .liveness import Liveness
 from .segment_search import Options, Stats, options, search
 from .segments import Chain
@@ -86,8 +84,8 @@ class Segmented(Tabled, Sublinear):
       flops: arithmetic of one forward pass.
 
     Args:
-      graph: the adjacency matrices, csr.
-      how: what is done with the part.
+      graph: what was recorded of a network in training.
+      how: how hard to search.
     """
 
     def __init__(self, graph: Graph, how: Options):
@@ -134,7 +132,7 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
         the settings ``memory.sublinear_*``.
 
     Returns:
-      Symbol: with attributes that say what is computed again.
+      Segmented: the plan, for ``hybridize(mirror=plan)``; it prints as a table.
 
     Raises:
       MXNetValueError: an option is out of its range.
@@ -153,12 +151,8 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
     True
     >>> net.hybridize(mirror=plan)
     """
-    _check(net)
-    kind = mxjax.nd.NDArray
-    if not any(
-        isinstance(a, kind)
-        for a in jax.tree_util.tree_leaves(inputs, is_leaf=lambda a: isinstance(a, kind))
-    ):
+    need_graph(net, "sublinear(net, x)")
+    if not any(isinstance(a, mxjax.nd.NDArray) for a in leaves(inputs)):
         raise errors.MXNetTypeError(
             "give what forward takes, such as sublinear(net, mx.np.zeros((32, 3, 224, 224))); an array of mxjax is "
             f"expected among the inputs, got {', '.join(type(a).__name__ for a in inputs) or 'nothing'}"
@@ -184,7 +178,7 @@ def search_plan(
       **shapes: shapes of the inputs by name; names that forward has not are taken in their order.
 
     Returns:
-      Symbol: with attributes that say what is computed again.
+      HybridBlock: the network.
 
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.Dense(8)
@@ -192,7 +186,7 @@ def search_plan(
     >>> mx.memonger.search_plan(net, data=(32, 64)) is net
     True
     """
-    _check(net)
+    need_graph(net, "search_plan(net, data=shape)")
     plan = sublinear(net, *_inputs(net, shapes, type_dict), trials=ntrial)
     net.hybridize(mirror=plan)
     return net
@@ -214,7 +208,7 @@ def get_cost(
       type_dict: the dtypes of arguments, by name.
 
     Returns:
-      dict: the bytes of every array, and the sum.
+      float: the MiB of the program that needs most.
 
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.Dense(8)
@@ -222,7 +216,7 @@ def get_cost(
     >>> mx.memonger.get_cost(net, data=(32, 64)) < 1
     True
     """
-    _check(net)
+    need_graph(net, "get_cost(net, x)")
     if inputs and shapes:
         raise errors.MXNetTypeError("get_cost takes arrays or shapes by name, not both")
     given = inputs or _inputs(net, shapes, type_dict)
@@ -233,16 +227,11 @@ def get_cost(
     def step() -> Any:
         with autograd.record():
             out = net(*given)
-        heads = _arrays(out)
+        heads = leaves(out)
         autograd.backward(heads)
         return heads
 
     return rehearse(step, net).temp_bytes / 2**20
-
-
-def _check(net: Any) -> None:
-    if not hasattr(net, "graph"):
-        raise errors.MXNetTypeError(f"a HybridBlock is expected, got {type(net).__name__}")
 
 
 def _inputs(net: Any, shapes: Mapping[str, Any], types: Mapping[str, Any] | None) -> list[Any]:
@@ -265,14 +254,6 @@ def _inputs(net: Any, shapes: Mapping[str, Any], types: Mapping[str, Any] | None
     names = [n for n in inspect.signature(net.forward).parameters if n in shapes]
     names += [n for n in shapes if n not in names]
     return [mxjax.np.zeros(tuple(shapes[n]), dtype=(types or {}).get(n, "float32")) for n in names]
-
-
-def _arrays(out: Any) -> list[Any]:
-    if isinstance(out, Mapping):
-        return [a for o in out.values() for a in _arrays(o)]
-    if isinstance(out, (list, tuple)):
-        return [a for o in out for a in _arrays(o)]
-    return [out]
 
 
 _results: dict[Hashable, _Result] = {}

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from mxjax import errors
 from mxjax.display.notebooks import Tabled
 
-from ..model.treatment import treatment
+from ..model.treatment import treatment, work
 from .fit import InfeasibleBudget, search
 from .measure import human
 from .plan import Plan, as_inputs, check, planned
+from .rehearse import need_graph
 from .session import Session, training_chain
 
 
@@ -53,10 +54,11 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     operations are XLA's count. Blocks are stretches between places where little crosses.
 
     Args:
-      net: the block.
+      net: a HybridBlock with its parameters initialized.
+      *inputs: what its forward takes.
 
     Returns:
-      list: the blocks, with their bytes.
+      Blocks: the units, in the order of the forward pass.
 
     Raises:
       TypeError: ``net`` is no HybridBlock, or the inputs do not begin with an array.
@@ -68,11 +70,7 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     >>> sum(b.residuals for b in mx.memonger.blocks(net, mx.np.ones((16, 4)))) >= 16 * 8 * 4
     True
     """
-    if not hasattr(net, "graph"):
-        raise errors.MXNetTypeError(
-            f"blocks takes a HybridBlock and what it is called with, got {net!r} ({type(net).__name__}). Write "
-            "blocks(net, x)"
-        )
+    need_graph(net, "blocks(net, x)")
     chain = training_chain(net, as_inputs(inputs))
     found = []
     for u in chain.units:
@@ -84,7 +82,7 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
                 chain.bytes(kept.kept | kept.takes),
                 chain.bytes(again.takes),
                 again.flops,
-                again.work,
+                work(chain, u.start, u.stop, again.stays),
             )
         )
     return Blocks(found)
@@ -140,16 +138,10 @@ def pareto(
     Args:
       points: how many budgets, in equal ratios; the first plan recomputes nothing.
       compilations: at most so many per budget. A budget that they do not meet gives no plan.
-      Others as for :func:`mxjax.memonger.plan`.
-      net: the block.
-      inputs: the inputs of the subgraphs.
-      of: the kind of what it counts.
-      optimizer: the optimizer, or its name.
-      loss: the loss, or a list of losses.
-      labels: the labels, for the loss.
+      net, inputs, of, optimizer, loss, labels: as for :func:`mxjax.memonger.plan`.
 
     Returns:
-      list of points: bytes, and cost.
+      Curve: the plans, that with most bytes first.
 
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.HybridSequential()

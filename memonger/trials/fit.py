@@ -11,7 +11,7 @@ from mxjax import errors
 
 from ..model.knapsack import bound, least, peak, solve
 from ..model.options import Option, lean
-from ..model.treatment import treatment
+from ..model.treatment import treatment, work
 from .measure import human
 from .session import Session, Trial
 
@@ -126,7 +126,12 @@ def _infeasible(session: Session, of: str, wanted: int, baseline: Trial) -> Infe
     # The model tells the shares, XLA how much it is in all.
     scale = lowest.bytes("temp") / max(1, before[at] + fattest.work)
     inside = [u for u in chain.units if fattest.start <= u.start < fattest.stop]
-    block = max(inside, key=lambda u: treatment(chain, u.start, u.stop, frozenset()).work)
+    block = max(
+        inside,
+        key=lambda u: work(
+            chain, u.start, u.stop, treatment(chain, u.start, u.stop, frozenset()).stays
+        ),
+    )
     arrays = [(a, s.call.name) for s in chain.steps[block.start : block.stop] for a in s.avals]  # type: ignore[union-attr]
     largest, operator = max(arrays, key=lambda made: made[0].nbytes)
     count = sum(a.nbytes == largest.nbytes for a, _ in arrays)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mxjax import core, errors, settings
-from mxjax.core import Step
 from mxjax.hlo import counts, repeated
 
 
@@ -19,9 +19,9 @@ class Cost:
     though a cache has them).
 
     Args:
-      name: the name, which texts and files have; one is made if it is left out.
-      steps: how many steps are measured.
-      runs: how often it is measured.
+      name: the program's.
+      steps: how many calls are in it.
+      runs: how often it ran.
       temp_bytes: the bytes of intermediate results.
       argument_bytes: the bytes of the arguments.
       output_bytes: the bytes of the results.
@@ -51,7 +51,7 @@ class Measured:
     """The programs that ran, the one with most temporaries first.
 
     Args:
-      programs: the programs that were compiled.
+      programs: one for each program.
     """
 
     programs: tuple[Cost, ...]
@@ -133,35 +133,23 @@ def measure(fn: Callable[..., Any], *args: Any, warmup: int = 1) -> Measured:
             core.wait_all()
         finally:
             core.unobserve(watch)
-    costs = [cost(p, watch.runs[id(p.steps)]) for p in _programs() if id(p.steps) in watch.runs]
-    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
-    return Measured(tuple(costs))
+    return measured(watch.runs)
 
 
-class _Watch:
-    """Counts runs by the identity of the program's steps (``core.hooks.SegmentObserver``)."""
+def measured(runs: Counter[Any]) -> Measured:
+    """What programs cost that run so often."""
+    costs = [cost(p, n) for p, n in runs.items()]
+    return Measured(tuple(sorted(costs, key=lambda c: -c.temp_bytes)))
+
+
+class _Watch(core.hooks.SegmentObserver):
+    """Counts the runs of programs."""
 
     def __init__(self) -> None:
-        self.runs: dict[int, int] = {}
+        self.runs: Counter[Any] = Counter()
 
-    def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
-        self.runs[id(steps)] = self.runs.get(id(steps), 0) + 1
-
-    def on_compile(self, name: str, reason: str, start: int, stop: int) -> None: ...
-
-    def on_sync(self, name: str, start: int, stop: int) -> None: ...
-
-    def on_python(self, name: str, start: int, stop: int) -> None: ...
-
-
-def _programs() -> Iterator[Any]:
-    """All compiled programs."""
-    todo = list(core.Tree.roots.values())
-    while todo:
-        step = todo.pop()
-        yield from list(step.programs.values())
-        # A step is found under several keys where a number is one of its operands.
-        todo.extend({id(s): s for s in list(step.next.values()) if s.parent is step}.values())
+    def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
+        self.runs[program] += 1
 
 
 def cost(program: Any, runs: int) -> Cost:

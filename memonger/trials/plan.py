@@ -159,16 +159,9 @@ class Plan(Tabled, Arranged):
           FormatError: the file is no plan, or one that contradicts itself.
         """
         try:
-            document = json.loads(read_whole(path).decode())
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # no text, no JSON, numbers of thousands of digits
+            return _unpacked(cls, json.loads(read_whole(path).decode()))
+        except (ValueError, RecursionError) as error:  # no text, no JSON, or no plan
             raise errors.FormatError(f"{path} is not a plan: {error}") from None
-        try:
-            return _unpacked(cls, document)
-        except _Wrong as wrong:
-            raise errors.FormatError(f"{path} is not a plan: {wrong}") from None
 
     _left = 2
 
@@ -321,10 +314,6 @@ def load_plan(path: Any) -> Plan:
 # ---- files -----------------------------------------------------------------------------------------
 
 
-class _Wrong(Exception):
-    """What is wrong with a document."""
-
-
 def _packed(part: Part) -> dict[str, Any]:
     keep = part.keep if isinstance(part.keep, str) else sorted(part.keep)
     found: dict[str, Any] = {"stop": part.stop, "keep": keep}
@@ -402,4 +391,4 @@ def _parts(found: Any, start: int, end: int, results: int, depth: int) -> tuple[
 
 def _need(condition: bool, problem: str) -> None:
     if not condition:
-        raise _Wrong(problem)
+        raise ValueError(problem)

@@ -13,7 +13,7 @@ import jax
 from mxjax import core, errors
 from mxjax.array.restoring import restored
 
-from .measure import Measured, cost
+from .measure import Measured, measured
 
 
 @cache
@@ -72,11 +72,7 @@ def rehearsed(fn: Callable[..., Any], *args: Any) -> Measured:
     with core.rehearsal() as found:
         kept = fn(*args)  # until the end: what the step returns is held by the caller of a real one
     del kept
-    programs = {id(p): p for p in found.programs}
-    runs = Counter(id(p) for p in found.programs)
-    costs = [cost(p, runs[key]) for key, p in programs.items()]
-    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
-    return Measured(tuple(costs))
+    return measured(Counter(found.programs))
 
 
 @contextmanager
@@ -116,13 +112,29 @@ def _arrays(one: Any, attributes: list[tuple[Any, dict[str, Any]]]) -> Iterator[
         owners = [one, one.optimizer, *one.updaters]
         attributes.extend((o, _copied(o.__dict__)) for o in owners)
         for updater in one.updaters:
-            leaves = jax.tree_util.tree_leaves(updater.states, is_leaf=_is_array)
-            yield from filter(_is_array, leaves)
+            yield from filter(_is_array, leaves(updater.states))
     elif _is_array(one):
         yield one
     else:
         raise errors.MXNetTypeError(
             f"a block, a trainer or an array is expected here, got {type(one).__name__}"
+        )
+
+
+def leaves(nested: Any) -> list[Any]:
+    """The arrays of nested lists, tuples and dicts, and what else is in them."""
+    return jax.tree_util.tree_leaves(nested, is_leaf=_is_array)
+
+
+def need_graph(net: Any, usage: str) -> None:
+    """Raise where a network has no graph.
+
+    Raises:
+      MXNetTypeError: it is no HybridBlock.
+    """
+    if not hasattr(net, "graph"):
+        raise errors.MXNetTypeError(
+            f"a HybridBlock is expected, got {net!r:.80} ({type(net).__name__}). Write {usage}"
         )
 
 

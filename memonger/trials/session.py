@@ -12,7 +12,7 @@ from ..arrangement.parts import Arranged, Part
 from ..model.chain import Chain
 from ..model.options import Option, Options
 from .measure import Cost
-from .rehearse import counting, put_back, rehearsed
+from .rehearse import counting, leaves, need_graph, put_back, rehearsed
 
 
 class _Tried(Arranged):
@@ -64,8 +64,7 @@ class Session:
         loss: Any = None,
         labels: Any = None,
     ):
-        if not hasattr(net, "hybridize") or not hasattr(net, "graph"):
-            raise errors.MXNetTypeError(f"a HybridBlock is planned, got {type(net).__name__}")
+        need_graph(net, "plan(net, x, budget)")
         self.net, self.inputs, self.loss, self.labels = net, inputs, loss, labels
         self.chain = training_chain(net, inputs)
         self.graph = self.chain.graph
@@ -99,10 +98,8 @@ class Session:
         with autograd.record():
             out = self.net(*self.inputs)
             if self.loss is None:
-                from mxjax.gluon.graphs.cached_graph import flatten
-
-                leaves = flatten(out)[0]
-                loss = sum(((o * o).mean() for o in leaves[1:]), (leaves[0] * leaves[0]).mean())
+                first, *others = leaves(out)
+                loss = sum(((o * o).mean() for o in others), (first * first).mean())
             elif self.labels is None:
                 loss = self.loss(out)
             else:

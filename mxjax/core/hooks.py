@@ -109,6 +109,8 @@ def tell_step() -> None:
 class SegmentObserver(Protocol):
     """Sees what the engine does; the profiler is one. Times are ``time.time_ns()``.
 
+    A class that derives from this one defines what it wants to see alone.
+
     An observer may also have ``on_program(program, results, start, stop)``, which it is then told instead of
     ``on_run`` where the engine ran a `Program` (a wing's own programs are no such),
     ``on_span(category, name, start, stop, args)``: a stretch of the host's time that a wing named
@@ -122,15 +124,19 @@ class SegmentObserver(Protocol):
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
         """One program was handed to the device."""
+        return
 
     def on_compile(self, name: str, reason: str, start: int, stop: int) -> None:
         """One program was compiled, and why."""
+        return
 
     def on_sync(self, name: str, start: int, stop: int) -> None:
         """The host waited for a result."""
+        return
 
     def on_python(self, name: str, start: int, stop: int) -> None:
         """The Python code of a custom operator ran."""
+        return
 
 
 class MemoryManager(Protocol):

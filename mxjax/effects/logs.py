@@ -93,12 +93,8 @@ def _bytes(shape: str) -> int:
     return total
 
 
-class _Printer:
+class _Printer(core.hooks.SegmentObserver):
     """Prints a line per matrix product or convolution, as oneDNN does."""
-
-    def on_sync(self, name: str, start: int, stop: int) -> None: ...
-
-    def on_python(self, name: str, start: int, stop: int) -> None: ...
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
         for step in _kernels(steps):

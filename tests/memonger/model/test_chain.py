@@ -17,9 +17,10 @@ from mxjax.memonger.model import chain as chain_module
 from mxjax.memonger.model.chain import Chain
 from mxjax.memonger.model.knapsack import _possible, bound, least, peak, solve
 from mxjax.memonger.model.lives import COARSE
-from mxjax.memonger.model.options import Option, Options, Stretch, Way
+from mxjax.memonger.model.options import Option, Options
 from mxjax.memonger.model.price import kept, price
-from mxjax.memonger.model.treatment import gradients, treatment
+from mxjax.memonger.model.treatment import Treatment, gradients, treatment
+from mxjax.memonger.model.treatment import work as in_use
 from mxjax.memonger.trials.session import training_chain
 from tests.memonger import networks
 
@@ -67,8 +68,8 @@ def options_of(chain: Chain) -> list[list[Option]]:
     return stretches(chain)()
 
 
-def families(chain: Chain) -> list[list[Way]]:
-    return [s.ways for s in stretches(chain).units]
+def families(chain: Chain) -> list[list[Treatment]]:
+    return [here[0] for here in stretches(chain).ways]
 
 
 def test_residual_blocks_are_cut_where_one_array_crosses() -> None:
@@ -122,7 +123,7 @@ def test_units_cover_the_graph_and_options_the_chain(name: str) -> None:
     for here, u in zip(options_of(chain), chain.units, strict=True):
         assert here[0].part == Part(u.stop, ALL)
         assert {o.start for o in here} == {u.start} and {o.stop for o in here} <= set(ends)
-        assert all(0 <= o.held <= o.work for o in here)
+        assert all(o.held >= 0 and o.work > 0 for o in here)
 
 
 @pytest.mark.parametrize(
@@ -134,26 +135,25 @@ def test_units_cover_the_graph_and_options_the_chain(name: str) -> None:
 )
 def test_what_an_option_holds_is_what_jax_keeps(name: str) -> None:
     chain = fine(name)
-    options = stretches(chain)
     seen = set()
-    for stretch in (*options.units, *[pair for joined in options.joined for pair in joined[:1]]):
-        start, stop = chain.units[stretch.first].start, chain.units[stretch.end - 1].stop
+    for ways in (ways for here in stretches(chain).ways for ways in here[:2]):
+        start, stop = ways[0].start, ways[0].part.stop
         if (kind := chain.likeness(start, stop)) in seen:
             continue
         seen.add(kind)
         steps = unit(chain.steps, start, stop, chain.last)
         structs = [chain.avals[i].struct for i in steps.takes]
-        for way in stretch.ways:
-            if way.part == Part(stop, ALL):  # as XLA likes
+        for way in ways:
+            if way.part.keep == ALL:  # as XLA likes
                 continue
             run = next(_runs(chain.steps, start, [way.part], chain.last, chain.wanted))
             found = kept(run.fn, structs, [i in chain.wanted for i in steps.takes])
             taken = {steps.takes[i] for i in found.ins if 0 <= steps.takes[i] < SCALAR}
-            assert taken == way.treatment.takes
+            assert taken == way.takes
             fresh = (
                 found.inner
                 + chain.bytes(steps.gives[k] for k in found.outs)
-                - chain.bytes(way.treatment.kept)
+                - chain.bytes(way.kept)
             )
             # BatchNorm's mean and variance, where they are of 1024 numbers or more, are kept besides.
             norms = [s.avals[0].shape for s in steps.steps if s.call.name == "BatchNorm"]
@@ -164,85 +164,24 @@ def test_what_an_option_holds_is_what_jax_keeps(name: str) -> None:
 def test_more_bytes_cost_less(name: str) -> None:
     chain = fine(name)
     for family in families(chain):
-        found = [t for _, t, _ in family[1:]]
+        found = family[1:]
         bytes_, costs = [chain.bytes(t.kept) for t in found], [t.cost for t in found]
         assert bytes_ == sorted(bytes_) and costs == sorted(costs, reverse=True)
-        assert family[0][1].cost == 0
+        assert family[0].cost == 0
 
 
 def test_the_way_across_is_held_once() -> None:
-    """An encoder's result, which every decoder reads, counts for one of them."""
+    """An encoder's result, which every decoder reads, counts for the unit that makes it."""
     chain = coarse("translator")
     memory = next(s.first for s in reversed(chain.steps) if s.scope == "encoders/encoder0")
     ways = families(chain)
-    readers = [i for i, f in enumerate(ways) if any(memory in t.takes for _, t, _ in f)]
-    assert len(readers) == 2
-    size = chain.size[memory]
-    for i, own in ((readers[0], size), (readers[1], 0)):
-        lean = ways[i][1].treatment
-        others = chain.bytes(k for k in lean.takes if k != memory)
-        assert options_of(chain)[i][1].held == others + own + chain.bytes(lean.kept)
-
-
-@pytest.mark.parametrize("name", ALL_NETWORKS)
-@pytest.mark.parametrize(("first", "size"), [(0, 2), (1, 2), (0, 3), (2, 3), (1, 4)])
-def test_segments_hold_what_they_take_once(name: str, first: int, size: int) -> None:
-    """However units are grouped, also where a block is cut inside and its input is made in the segment before.
-
-    What a decoder adds its cross attention to may be counted although nobody computes the sum again; of small units
-    so may other results that later ones use. Never is less held than what is taken.
-    """
-    held, taken = _held_and_taken(coarse(name), first, size)
-    assert held == taken or (name == "translator" and held > taken)
-    held, taken = _held_and_taken(fine(name), first, size)
-    assert held >= taken
-
-
-def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
-    options, stops = stretches(chain), [u.stop for u in chain.units]
-    n = len(stops)
-    ends = [*range(first, n, size), n] if first else [*range(size, n, size), n]
-    held, taken, at = 0, set[int](), 0
-    for end in ends:
-        nothing = treatment(chain, chain.units[at].start, stops[end - 1], frozenset())
-        option = options._option(Stretch(at, end, []), Way("", nothing, Part(stops[end - 1])))
-        held += option.held
-        taken |= treatment(chain, option.start, option.stop, frozenset()).takes
-        at = end
-    return held, chain.bytes(taken)
-
-
-def test_ways_that_meet_again_are_walked_once() -> None:
-    """In each of 40 sums two ways lead to the one before: 2^40 ways in all."""
-
-    class Ladder(nn.HybridBlock):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.last = nn.Dense(4, in_units=4), nn.Dense(4, in_units=4)
-
-        def forward(self, x: Any) -> Any:
-            x = self.first(x)
-            for _ in range(40):
-                x = mx.np.tanh(x) + x
-            return self.last(x)
-
-    class Counted(dict[int, int]):
-        looks = 0
-
-        def __getitem__(self, key: int) -> int:
-            self.looks += 1
-            assert self.looks < 10 * n * n, "walked more than once"
-            return super().__getitem__(key)
-
-    net = Ladder()
-    net.initialize()
-    chain = training_chain(net, (mx.np.ones((2, 4)),))
-    n = len(chain.steps)
-    chain.maker = Counted(chain.maker)
-    kept = {s.first for s in chain.steps[::7]}
-    for keep in (frozenset[int](), frozenset(kept)):
-        assert treatment(chain, 0, n, keep).kept <= keep
-    assert chain.maker.looks
+    assert len([f for f in ways if any(memory in t.takes for t in f)]) == 2
+    for here, family, u in zip(options_of(chain), ways, chain.units, strict=True):
+        gives = {k for k in chain.made(u.start, u.stop) if chain.last.get(k, -1) >= u.stop}
+        own = {k for k in gives if chain.last[k] < len(chain.steps)}
+        assert (memory in own) == (u.start <= chain.maker[memory] < u.stop)
+        for option, t in zip(here, family, strict=False):
+            assert option.held == chain.bytes(own | t.kept)
 
 
 def test_a_result_spares_its_operand_where_all_is_kept() -> None:
@@ -297,14 +236,17 @@ def test_a_gradient_lives_from_its_last_reader_to_its_maker() -> None:
     names = [s.call.name for s in chain.steps]
     add, relu = names.index("add"), names.index("relu")
     dense, whole = add - 1, 64 * 8 * 4
-    # In the turns of the product, the sum and relu: relu's own is given from the beginning, the first layer's result is
-    # read by the sum last, and what is made before the stretch has its gradient to the end of it.
+    first, product, total, result = (chain.steps[at].first for at in (dense - 1, dense, add, relu))
+    # relu's own is given from the beginning, the first layer's result is read by the sum last, and what is made before
+    # the stretch has its gradient to the end of it.
     assert sorted(gradients(chain, dense, relu + 1)) == [
-        (2 * dense, 2 * dense + 2, whole),
-        (2 * dense, 2 * add, whole),
-        (2 * add, 2 * relu, whole),
-        (2 * relu, 2 * relu + 2, whole),
+        (first, add, dense),
+        (product, add, dense),
+        (total, relu, add),
+        (result, relu + 1, relu),
     ]
+    # In the turn of the sum there are its own and those of its operands.
+    assert in_use(chain, dense, relu + 1, ()) == 3 * whole
 
 
 def test_prices() -> None:
@@ -318,7 +260,7 @@ def test_prices() -> None:
     assert dense.ins == {0} and not dense.inner  # the data need no gradient: the weight is not read
     assert tanh.flops < dense.flops / 8
     step = chain.steps[0]
-    avals = [chain.avals[i] for i in step.args]
+    avals = tuple([chain.avals[i] for i in step.args])
     frozen = price(step.call, avals, (False, False, False), "cpu")
     assert not frozen.ins and frozen.flops == dense.flops
 

@@ -283,7 +283,7 @@ def test_deeper_nesting_holds_less() -> None:
 
 def test_parts_cover_the_graph_in_order() -> None:
     live = Liveness(_graph(networks.perceptrons(24, 4), mx.np.zeros((64, 4))))
-    n = len(live.graph.steps)
+    n = len(live.chain.graph.steps)
 
     def walk(parts: Any, start: int, stop: int) -> int:
         depth = 0
@@ -295,5 +295,5 @@ def test_parts_cover_the_graph_in_order() -> None:
         assert start == stop and parts[-1].keep == ALL
         return depth + 1
 
-    depths = [walk(memonger.policy(name).arrange(live.graph), 0, n) for name in NAMES]
+    depths = [walk(memonger.policy(name).arrange(live.chain.graph), 0, n) for name in NAMES]
     assert depths[0] == 1 and depths[1] == 3 and 3 <= depths[2] <= 5

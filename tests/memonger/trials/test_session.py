@@ -71,7 +71,7 @@ def test_an_image_that_a_network_gives_is_turned_before_the_backward_pass(
         texts.append(program.compiled.as_text())
         return cost(program, runs)
 
-    monkeypatch.setattr("mxjax.memonger.trials.rehearse.cost", told)
+    monkeypatch.setattr("mxjax.memonger.trials.measure.cost", told)
     session = Session(*networks.unet(2, 4, 32, 4), "sgd")
     session.measure(session.plain)
     lines = texts[0].partition("ENTRY")[2].splitlines()
