@@ -21,19 +21,14 @@ from .scopes import scope
 from .symbol import infer, types
 from .symbol.bound import by_name, ends_alone, keys_of, no_duplicates, request_of
 from .symbol.cached import CachedOp
+from .symbol.monitored import Listener
 from .symbol.node import Node, states_of, walk
-from .symbol.run import is_custom, run
+from .symbol.run import Taking, Watch, is_custom, run
 
 __all__ = ["Executor", "simple_bind"]
 
 #: A value of the tape (dense, or sparse), the argument that it is, and where its gradient arrives.
 Mark = tuple[Any, str, Leaf]
-
-
-_NAMING_THEIR_ONE_INPUT = frozenset(
-    "Dropout L2Normalization LRN LeakyReLU MakeLoss Pad Pooling SliceChannel SwapAxis _npi_cumsum depth_to_space diag "
-    "log_softmax one_hot repeat reverse softmax space_to_depth squeeze tile".split()
-)
 
 
 class Executor(Shown):
@@ -117,8 +112,7 @@ class Executor(Shown):
         )  # which may change as programs run
         self._merges = not off and settings.get("compiler.passes").get("cse") is not False
         self._shapes: dict[Any, Any] = {}
-        self._monitor: Callable[[str, NDArray], None] | None = None
-        self._monitors_all = False
+        self._listener: Listener | None = None
         self._marks: list[Mark] = []  # what the last forward computed gradients from
         self._again = True  # the next backward needs another forward
         self._training = False
@@ -218,12 +212,11 @@ class Executor(Shown):
             if taped and self._requests[n] == "null"
         ]
         with _marked([*others, *self._marks]), autograd._Scope(taped, self._training):
-            if self._monitor is not None or stored or self._places:
+            if self._listener is not None or stored or self._places:
                 feed = dict(zip(self._variables, arrays, strict=True))
-                watch = None if self._monitor is None else self._watch
                 return run(
-                    self._symbol._entries, feed, shapes, watch, device=self._device, places=self._places,
-                    operators=self._op.operators,
+                    self._symbol._entries, feed, shapes, *self._heard(taped), device=self._device,
+                    places=self._places, operators=self._op.operators,
                 )  # fmt: skip
             return self._op.run(arrays, shapes, device=self._device)
 
@@ -255,18 +248,16 @@ class Executor(Shown):
             self._shapes[key] = found
         return self._shapes[key]  # type: ignore[no-any-return]
 
-    def _watch(self, node: Node, taken: Sequence[NDArray], made: Sequence[NDArray]) -> None:
-        monitor = self._monitor
-        assert monitor is not None
-        if self._monitors_all:
-            # Most of MXNet's operators of one array have no name for it.
-            alone = len(node.inputs) == 1 and node.operator not in _NAMING_THEIR_ONE_INPUT
-            for (source, _), name, array in zip(node.inputs, node.names, taken, strict=True):
-                if source.is_variable:
-                    monitor(source.name, array)
-                monitor(f"{node.name}_{'input0' if alone else name}", array)
-        for name, array in zip(node.outputs(), made, strict=False):
-            monitor(name, array)
+    def _heard(self, taped: bool) -> tuple[Watch | None, Taking | None]:
+        """What is called after each node, and before it: gradients at nodes are heard of in MXNet 1."""
+        listener = self._listener
+        if listener is None:
+            return None, None
+        listener.begin()
+        if not taped or generation() != 1:
+            return listener.hear, None
+        apart = {name for name, grad in self._grads.items() if grad.stype != "default"}
+        return listener.hear, lambda node, taken: listener.add_zeros(node, taken, apart)
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Gradients of the results, weighted by ``out_grads`` (ones, where it is None), into the gradient arrays."""
@@ -284,6 +275,8 @@ class Executor(Shown):
         totals: set[Leaf] = set()
         with _marked(marks), autograd._Scope(None, is_train):
             found = gradients(heads, grads, retain=self._in_python, totals=totals)
+        if self._listener is not None:
+            self._listener.hear_gradients(found)
         new: dict[
             NDArray, Value
         ] = {}  # stored together: what is interrupted has stored none or all
@@ -494,11 +487,10 @@ class Executor(Shown):
     ) -> None:
         """Call ``callback(name, array)`` with each node's results in each forward; the symbol then runs node by node.
 
-        ``monitor_all``: also with the arrays that nodes take. The names are bytes in MXNet 1.9.
+        ``monitor_all``: also with the arrays that nodes take. In MXNet 1.9 the names are bytes, and `backward` calls it
+        with the gradients of what nodes take (``fc1_backward_output0``).
         """
-        bytewise = generation() == 1
-        self._monitor = (lambda n, x: callback(n.encode(), x)) if bytewise else callback
-        self._monitors_all = monitor_all
+        self._listener = Listener(callback, monitor_all)
 
     def get_optimized_symbol(self) -> Any:
         """The symbol as it is run: equal parts once, unless compiler.passes left `cse` out when it was bound."""

@@ -446,6 +446,47 @@ def test_mxnet_2_takes_ones_for_the_gradient_of_what_is_no_loss():
     assert grad.asnumpy().tolist() == [1, 1, 1]
 
 
+def test_a_monitor_hears_gradients_at_nodes_in_mxnet_1(mxnet1):
+    """A value that two nodes take has another gradient at each, and a label none."""
+    x = mx.sym.var("x")
+    made = mx.sym.relu(x, name="r") + mx.sym.elemwise_mul(x, x, name="m")
+    one, two = mx.sym.split(made, num_outputs=2, axis=1, name="s")
+    taken = mx.sym.concat(one, mx.sym.square(two, name="q"), mx.sym.BlockGrad(two), name="c")
+    loss = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(taken, num_hidden=2, name="f"), name="l")
+    run = loss.simple_bind(mx.cpu(), x=(1, 2), grad_req={"x": "write", "f_weight": "write"})
+    run.arg_dict["x"][:] = [[1, 2]]
+    run.arg_dict["f_weight"][:] = [[1, 0.5, 3], [3, 0.6, 1]]
+    heard = []
+    run.set_monitor_callback(lambda name, array: heard.append((name.decode(), array.asnumpy())))
+    run.forward(is_train=True)
+    heard.clear()
+    run.backward()
+    expected = {  # MXNet 1.9.1; None: there memory of others, of what has no gradient
+        "l_backward_output0": [[-0.0121, 0.0121]],
+        "l_backward_output1": [0],
+        "f_backward_output0": [[0.0243, 0.0012, -0.0243]],
+        "f_backward_output1": [[-0.0243, -0.4366, -0.0728], [0.0243, 0.4366, 0.0728]],
+        "f_backward_output2": None,
+        "c_backward_output0": [[0.0243]],
+        "c_backward_output1": [[0.0012]],
+        "c_backward_output2": None,
+        "q_backward_output": [[0.0146]],
+        "s_backward_data": [[0.0243, 0.0146]],
+        "m_backward_output0": [[0.0243, 0.0291]],
+        "m_backward_output1": [[0.0243, 0.0291]],
+        "r_backward_output": [[0.0243, 0.0146]],
+    }
+    assert [name for name, _ in heard] == list(expected)
+    for (name, got), want in zip(heard, expected.values(), strict=True):
+        if want is not None:
+            np.testing.assert_allclose(got, want, rtol=0, atol=6e-5, err_msg=name)
+    np.testing.assert_allclose(run.grad_dict["x"].asnumpy(), [[0.07277, 0.07277]], atol=1e-5)
+    # Without training nothing is added, and nothing heard of gradients.
+    heard.clear()
+    run.forward()
+    assert not any("backward" in name for name, _ in heard)
+
+
 def test_a_monitor_hears_bytes_in_mxnet_1(mxnet1):
     x = mx.sym.Variable("x")
     run = mx.sym.elemwise_add(x, x, name="double").simple_bind(mx.cpu(), x=(2,))

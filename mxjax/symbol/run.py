@@ -16,6 +16,8 @@ from .node import Entry, Node, walk
 
 #: Called with a node, what it took and its results, after each node.
 Watch = Callable[[Node, Sequence[NDArray], Sequence[NDArray]], None]
+#: Called with a node and the arrays that it would take: gives those that it takes.
+Taking = Callable[[Node, Sequence[NDArray]], list[NDArray]]
 
 
 def run(
@@ -23,6 +25,7 @@ def run(
     feed: Mapping[Node, NDArray],
     shapes: Mapping[Node, tuple[int, ...]] | None = None,
     watch: Watch | None = None,
+    taking: Taking | None = None,
     cls: type[NDArray] | None = None,
     device: Any = None,
     places: Mapping[Node, Any] | None = None,
@@ -48,6 +51,8 @@ def run(
                 inputs = [
                     a if a.device == places[node] else a.as_in_context(places[node]) for a in inputs
                 ]
+            if taking is not None:
+                inputs = taking(node, inputs)
             if is_custom(node):
                 made = special.run_custom(node, inputs, operators, at)
             else:
