@@ -86,7 +86,12 @@ def _over_others(reduction: str, loss: Any, batch_axis: int) -> Any:
     """np.mean or np.sum over all axes but the samples'; a symbol does not know how many it has."""
     if is_symbol(loss):
         return getattr(nd, reduction)(loss, axis=batch_axis, exclude=True)
-    return getattr(np, reduction)(loss, axis=_others(loss, batch_axis))
+    others = _others(loss, batch_axis)
+    if isinstance(
+        loss, np.ndarray
+    ):  # whose mean is float32; that of an array of nd keeps its dtype
+        return getattr(np, reduction)(loss, axis=others)
+    return getattr(nd, reduction)(loss, axis=others) if others else loss
 
 
 def _batch_mean(loss: Any, batch_axis: int) -> Any:

@@ -32,8 +32,15 @@ def _shape(size: Any) -> tuple[int, ...] | None:
 
 
 def _draw_shape(size: Any, *params: Any) -> tuple[int, ...]:
-    shape = _shape(size)
-    return jnp.broadcast_shapes(*(np.shape(p) for p in params)) if shape is None else shape
+    """``size``, or without one (``()`` is none, as in MXNet) the shape of the parameters together."""
+    shape, together = _shape(size), jnp.broadcast_shapes(*(np.shape(p) for p in params))
+    if not shape:
+        return together
+    given = [1] * (len(shape) - len(together)) + [*together]
+    fits = len(given) == len(shape) and all(n in (1, m) for n, m in zip(given, shape, strict=True))
+    if not fits:
+        raise ValueError(f"size={shape} does not hold the draws of parameters of shape {together}")
+    return shape
 
 
 def _float(dtype: Any, *params: Any) -> np.dtype:

@@ -147,3 +147,17 @@ def test_ctc_with_empty_labels_and_classes_that_are_ruled_out(labels, ruled_out)
         step[1, 2] = 1e-4
         slope = (_ctc(x + step, labels) - _ctc(x - step, labels)) / 2e-4
         onp.testing.assert_allclose(gradient[1, 2], slope, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+@pytest.mark.parametrize("name", ["L2Loss", "L1Loss", "SigmoidBCELoss", "KLDivLoss", "HuberLoss", "HingeLoss", "LogisticLoss"])  # fmt: skip
+def test_losses_of_nd_arrays_keep_their_dtype(name, dtype):
+    """As in MXNet 1.9.1; of mx.np's arrays a mean is float32, as in 2.0.0b1."""
+    with mx.config.scope(compat_version="1.9"):
+        x = mx.nd.ones((2, 3), dtype=dtype)
+        loss = getattr(mx.gluon.loss, name)()
+        assert onp.dtype(loss(x, x * 0.5).dtype) == dtype
+        loss.hybridize()
+        assert onp.dtype(loss(x, x * 0.5).dtype) == dtype
+    numbers = mx.np.ones((2, 3), dtype=dtype)
+    assert getattr(mx.gluon.loss, name)()(numbers, numbers * 0.5).dtype == "float32"

@@ -52,3 +52,23 @@ def test_permutations_are_those_of_jax(n):
     for x in map(jax.numpy.asarray, (np.arange(n), np.arange(2.0 * n).reshape(n, 2))):
         expected = jax.random.permutation(key, x)
         np.testing.assert_array_equal(permuted(key, x), expected)
+
+
+@pytest.mark.parametrize("call", [
+    lambda r: r.uniform(mx.np.zeros((2, 1)), mx.np.ones(3), size=3),
+    lambda r: r.normal(mx.np.zeros(3), 1, size=(2, 1)),
+    lambda r: r.lognormal(mx.np.zeros((2, 1)), mx.np.ones(3), size=3),
+    lambda r: r.gamma(mx.np.ones((2, 3)), size=3),
+])  # fmt: skip
+def test_a_size_that_parameters_do_not_fit_is_refused(call):
+    """NumPy refuses it; MXNet leaves out parameters without a word."""
+    with pytest.raises(ValueError, match="does not hold the draws of parameters"):
+        call(mx.np.random).asnumpy()
+
+
+def test_an_empty_size_is_none():
+    """As in MXNet 2.0.0b1, which gives the parameters' shape."""
+    r = mx.np.random
+    assert r.gamma(mx.np.ones(3), size=()).shape == (3,)
+    assert r.f(mx.np.ones((2, 1)), mx.np.ones(3), size=()).shape == (2, 3)
+    assert r.normal(size=()).shape == ()
