@@ -150,7 +150,10 @@ def test_ctc_with_empty_labels_and_classes_that_are_ruled_out(labels, ruled_out)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
-@pytest.mark.parametrize("name", ["L2Loss", "L1Loss", "SigmoidBCELoss", "KLDivLoss", "HuberLoss", "HingeLoss", "LogisticLoss"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    ["L2Loss", "L1Loss", "SigmoidBCELoss", "KLDivLoss", "HuberLoss", "HingeLoss", "LogisticLoss"],
+)
 def test_losses_of_nd_arrays_keep_their_dtype(name, dtype):
     """As in MXNet 1.9.1; of mx.np's arrays a mean is float32, as in 2.0.0b1."""
     with mx.config.scope(compat_version="1.9"):
