@@ -108,7 +108,23 @@ class _Bounded(Constraint):
         return f"be {' and '.join(parts)}"
 
 
-class Interval(_Bounded):
+class _Between(_Bounded):
+    def __init__(self, lower_bound: Any, upper_bound: Any):
+        self._lower_bound = lower_bound
+        self._upper_bound = upper_bound
+
+
+class _Above(_Bounded):
+    def __init__(self, lower_bound: Any):
+        self._lower_bound = lower_bound
+
+
+class _Below(_Bounded):
+    def __init__(self, upper_bound: Any):
+        self._upper_bound = upper_bound
+
+
+class Interval(_Between):
     """At least the lower and at most the upper bound.
 
     Args:
@@ -116,12 +132,8 @@ class Interval(_Bounded):
       upper_bound: what values are compared with from above.
     """
 
-    def __init__(self, lower_bound: Any, upper_bound: Any):
-        self._lower_bound = lower_bound
-        self._upper_bound = upper_bound
 
-
-class OpenInterval(_Bounded):
+class OpenInterval(_Between):
     """Between the bounds.
 
     Args:
@@ -131,12 +143,8 @@ class OpenInterval(_Bounded):
 
     _lower_open = _upper_open = True
 
-    def __init__(self, lower_bound: Any, upper_bound: Any):
-        self._lower_bound = lower_bound
-        self._upper_bound = upper_bound
 
-
-class HalfOpenInterval(_Bounded):
+class HalfOpenInterval(_Between):
     """At least the lower, less than the upper bound.
 
     Args:
@@ -146,12 +154,8 @@ class HalfOpenInterval(_Bounded):
 
     _upper_open = True
 
-    def __init__(self, lower_bound: Any, upper_bound: Any):
-        self._lower_bound = lower_bound
-        self._upper_bound = upper_bound
 
-
-class IntegerInterval(_Bounded):
+class IntegerInterval(_Between):
     """Whole numbers, at least the lower and at most the upper bound.
 
     Args:
@@ -161,12 +165,8 @@ class IntegerInterval(_Bounded):
 
     _integer = True
 
-    def __init__(self, lower_bound: Any, upper_bound: Any):
-        self._lower_bound = lower_bound
-        self._upper_bound = upper_bound
 
-
-class IntegerOpenInterval(_Bounded):
+class IntegerOpenInterval(_Between):
     """Whole numbers between the bounds.
 
     Args:
@@ -176,12 +176,8 @@ class IntegerOpenInterval(_Bounded):
 
     _lower_open = _upper_open = _integer = True
 
-    def __init__(self, lower_bound: Any, upper_bound: Any):
-        self._lower_bound = lower_bound
-        self._upper_bound = upper_bound
 
-
-class IntegerHalfOpenInterval(_Bounded):
+class IntegerHalfOpenInterval(_Between):
     """Whole numbers, at least the lower, less than the upper bound.
 
     Args:
@@ -191,12 +187,8 @@ class IntegerHalfOpenInterval(_Bounded):
 
     _upper_open = _integer = True
 
-    def __init__(self, lower_bound: Any, upper_bound: Any):
-        self._lower_bound = lower_bound
-        self._upper_bound = upper_bound
 
-
-class GreaterThan(_Bounded):
+class GreaterThan(_Above):
     """More than the bound.
 
     Args:
@@ -205,22 +197,16 @@ class GreaterThan(_Bounded):
 
     _lower_open = True
 
-    def __init__(self, lower_bound: Any):
-        self._lower_bound = lower_bound
 
-
-class GreaterThanEq(_Bounded):
+class GreaterThanEq(_Above):
     """At least the bound.
 
     Args:
       lower_bound: what values are compared with from below.
     """
 
-    def __init__(self, lower_bound: Any):
-        self._lower_bound = lower_bound
 
-
-class LessThan(_Bounded):
+class LessThan(_Below):
     """Less than the bound.
 
     Args:
@@ -229,22 +215,16 @@ class LessThan(_Bounded):
 
     _upper_open = True
 
-    def __init__(self, upper_bound: Any):
-        self._upper_bound = upper_bound
 
-
-class LessThanEq(_Bounded):
+class LessThanEq(_Below):
     """At most the bound.
 
     Args:
       upper_bound: what values are compared with from above.
     """
 
-    def __init__(self, upper_bound: Any):
-        self._upper_bound = upper_bound
 
-
-class IntegerGreaterThan(_Bounded):
+class IntegerGreaterThan(_Above):
     """Whole numbers, more than the bound.
 
     Args:
@@ -253,11 +233,8 @@ class IntegerGreaterThan(_Bounded):
 
     _lower_open = _integer = True
 
-    def __init__(self, lower_bound: Any):
-        self._lower_bound = lower_bound
 
-
-class IntegerGreaterThanEq(_Bounded):
+class IntegerGreaterThanEq(_Above):
     """Whole numbers, at least the bound.
 
     Args:
@@ -266,11 +243,8 @@ class IntegerGreaterThanEq(_Bounded):
 
     _integer = True
 
-    def __init__(self, lower_bound: Any):
-        self._lower_bound = lower_bound
 
-
-class IntegerLessThan(_Bounded):
+class IntegerLessThan(_Below):
     """Whole numbers, less than the bound.
 
     Args:
@@ -279,11 +253,8 @@ class IntegerLessThan(_Bounded):
 
     _upper_open = _integer = True
 
-    def __init__(self, upper_bound: Any):
-        self._upper_bound = upper_bound
 
-
-class IntegerLessThanEq(_Bounded):
+class IntegerLessThanEq(_Below):
     """Whole numbers, at most the bound.
 
     Args:
@@ -291,9 +262,6 @@ class IntegerLessThanEq(_Bounded):
     """
 
     _integer = True
-
-    def __init__(self, upper_bound: Any):
-        self._upper_bound = upper_bound
 
 
 class UnitInterval(Interval):
