@@ -14,6 +14,7 @@ from ..array.frontend import fill
 from ..errors import explain_names as _explain_names
 from . import _internal as _internal
 from . import fallback as _fallback
+from . import fallback_linalg as fallback_linalg
 from . import linalg, random
 from .functions import (
     allclose,

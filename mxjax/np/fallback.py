@@ -29,6 +29,15 @@ union1d compress extract ix_ diag_indices_from tril_indices_from triu_indices_fr
 # Functions that give Python objects.
 OBJECTS = """can_cast promote_types min_scalar_type finfo iinfo set_printoptions""".split()
 
+# What MXNet leaves to NumPy, rows here or not; `__all__` has those that are here.
+LEFT = """allclose alltrue apply_along_axis apply_over_axes argpartition argwhere array_equal array_equiv choose
+compress corrcoef correlate count_nonzero cov cumprod digitize divmod dtype extract float_power frexp
+heaviside histogram2d histogram_bin_edges histogramdd i0 in1d intersect1d isclose isin ix_ lexsort
+min_scalar_type modf msort nanargmax nanargmin nancumprod nancumsum nanmax nanmedian nanmin nanpercentile
+nanprod nanquantile nanstd nansum nanvar ndim packbits partition piecewise poly polyadd polydiv polyfit
+polyint polymul polysub positive promote_types ptp real roots searchsorted select setdiff1d setxor1d signbit
+size spacing take_along_axis trapz tril_indices_from trim_zeros union1d unpackbits unwrap vander""".split()
+
 
 def host(value: Any) -> Any:
     """Arrays (also inside lists and tuples) as NumPy's."""
@@ -242,6 +251,8 @@ def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
 def __getattr__(name: str) -> Any:
     """MXNet's module of this name holds the functions that it leaves to NumPy: here they are those of `mx.np`."""
     front = sys.modules[__package__]
+    if name == "__all__":
+        return [n for n in LEFT if n in front.__all__]
     if name in front.__all__:
         return getattr(front, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -67,6 +67,13 @@ def test_the_module_of_what_is_left_to_numpy():
     assert fallback.allclose(np.ones(2), np.ones(2)) and fallback.trapz is np.trapz
     with pytest.raises(AttributeError, match="nanmean"):  # which MXNet has not either
         fallback.nanmean  # noqa: B018
+    gone = {  # of the 87 names of MXNet 2.0.0b1: NumPy's own, and those that numpy-financial took over
+        "__version__", "_NoValue", "mirr", "npv", "pmt", "ppmt", "pv", "rate",
+    }  # fmt: skip
+    assert len(set(fallback.__all__)) == 87 - len(gone)
+    assert all(getattr(fallback, n) is getattr(np, n) for n in fallback.__all__)
+    assert np.fallback_linalg.__all__ == ["cond", "matrix_power", "multi_dot"]
+    assert np.fallback_linalg.multi_dot is np.linalg.multi_dot
 
 
 def test_unravel_index_of_a_number():
