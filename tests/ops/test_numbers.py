@@ -18,7 +18,10 @@ from mxjax.ops.samples import Body
 pytestmark = pytest.mark.programs
 
 ROWS = [op for _, op in sorted(TABLE.items()) if op.numbers]
-GROUPS = [ROWS[k : k + 16] for k in range(0, len(ROWS), 16)]
+# Draws for another array's shape have the samplers, loops that take long to compile, of draws for a given one.
+TWINS = [op for op in ROWS if op.keyed and op.name.endswith("_like")]
+OTHERS = [op for op in ROWS if op not in TWINS]
+GROUPS = [OTHERS[k : k + 16] for k in range(0, len(OTHERS), 16)]
 LAST = 7  # the value that is compiled in when it comes first, and an operand when it comes again
 # Numbers that a row's samples do not have, and steps that keep a range as long as it is.
 GIVEN = {
@@ -119,7 +122,9 @@ def front(op, args, attrs):
     return out if isinstance(out, list) else [out]
 
 
-@pytest.mark.parametrize("rows", GROUPS, ids=lambda rows: rows[0].name)
+@pytest.mark.parametrize(
+    "rows", [*GROUPS, pytest.param(TWINS, marks=pytest.mark.slow)], ids=lambda rows: rows[0].name
+)
 def test_new_numbers_compile_nothing(rows, monkeypatch):
     """The third value and those after it; many rows in one program, for a program of each takes long to compile.
 
