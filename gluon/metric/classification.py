@@ -264,9 +264,8 @@ class _Counts:
         square = self.beta**2
         score = (1 + square) * precision * recall
         score = score / onp.maximum(square * precision + recall, 1e-12)
-        if average is None:
-            return score
-        return float(score.mean())  # of one number, if it is "micro" or binary
+        per_class = average is None or (average not in ("micro", "macro") and score.size > 1)
+        return score if per_class else float(score.mean())  # of one number, if "micro" or binary
 
     def matthews(self) -> float:
         if self.table is None:
@@ -325,9 +324,9 @@ class F1(_Counted):
     Args:
       class_type: "binary", "multiclass" or "multilabel".
       threshold: for the scores of binary and multilabel predictions.
-      average: "micro" over all decisions, "macro" over classes, None for a value per class. Under the defaults of
-        MXNet 1 "macro", which is the default there, is the mean of the batches' values where the class type is
-        binary.
+      average: "micro" over all decisions, "macro" over classes, None or "binary" for a value per class. Under the
+        defaults of MXNet 1 "macro", which is the default there, is the mean of the batches' values where the class
+        type is binary.
       name: what the metric is called in its results.
       output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
@@ -358,7 +357,7 @@ class Fbeta(F1):
       class_type: "binary", "multiclass" or "multilabel".
       beta: how much recall counts beside precision.
       threshold: for the scores of binary and multilabel predictions.
-      average: "micro", "macro" or None, as of `F1`.
+      average: "micro", "macro", "binary" or None, as of `F1`.
 
     >>> Fbeta(beta=2).metrics.beta
     2

@@ -270,3 +270,12 @@ def test_numbers_since_a_local_reset_are_no_calls_of_the_next_step():
     loss.reset_local()
     loss.update(None, [mx.np.array([4.0])])
     assert (loss.get()[1], loss.get_global()[1]) == (4.0, 4.0)
+
+
+@pytest.mark.parametrize("average", ["binary", None])
+def test_without_an_average_each_class_has_its_score(average):
+    """The numbers of MXNet 2.0.0b1."""
+    rows = onp.random.RandomState(0).rand(6, 4).astype("float32")
+    metric = mx.gluon.metric.F1(class_type="multiclass", average=average)
+    metric.update([mx.np.array([0, 1, 2, 3, 1, 0])], [mx.np.array(rows)])
+    onp.testing.assert_allclose(metric.get()[1], [0.5, 0, 0, 0], rtol=1e-6)
