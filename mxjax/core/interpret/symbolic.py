@@ -14,7 +14,7 @@ import contextlib
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -325,6 +325,10 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
             known = tuple(
                 dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
             )
+        if found is traces and kind == "equal":
+            bound = _of_fewer(traces.get((kind, key), ()), given)
+            if bound is not None:
+                return bound
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
@@ -335,9 +339,27 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
             if bounds:
                 _served(call, kind)[found is not None] += 1
             traces[this] = found
+            if kind == "equal" and found is not None:
+                traces.setdefault((kind, key), []).append((labels, found))
         if found is not None and found.holds(known):
             return found.at(known)  # type: ignore[no-any-return]
     raise NotHere("no form of trace holds")
+
+
+def _of_fewer(
+    known: Iterable[tuple[tuple[int, ...], Trace]], sizes: tuple[int, ...]
+) -> Bound | None:
+    """A call by a trace that takes only some of these sizes for equal, where more are.
+
+    A layer may happen to have as many channels as pixels, or as there are images.
+    """
+    for labels, trace in known:
+        of: dict[int, int] = {}
+        if all(of.setdefault(label, n) == n for label, n in zip(labels, sizes, strict=True)):
+            given = tuple(of.values())  # labels count up from their first sizes on
+            if trace.holds(given):
+                return trace.at(given)
+    return None
 
 
 def _made(

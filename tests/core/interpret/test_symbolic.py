@@ -188,6 +188,24 @@ def test_equal_sizes_share_a_symbol_where_they_must():
         bound(call, ones(4, 3), ones(5, 3))
 
 
+def test_a_trace_serves_sizes_of_which_more_are_equal():
+    call = made(lambda x, y: x + y)
+    for shape in ((4, 6, 9), (7, 7, 3), (5, 5, 5), (2, 8, 8)):
+        found = bound(call, ones(*shape), ones(*shape)).run([ones(*shape)] * 2)[0]
+        np.testing.assert_array_equal(found, 2 * ones(*shape))
+    assert len(traces(call)) == 1
+    with pytest.raises((TypeError, ValueError), match="shape"):
+        bound(call, ones(5, 5, 5), ones(5, 5, 6))
+
+
+def test_a_trace_that_took_sizes_for_unequal_does_not_serve_equal_ones():
+    call = made(lambda x, y: (x + y) * (2 if x.shape[0] == x.shape[1] else 3))
+    for m, n in ((4, 6), (5, 5), (7, 3), (8, 8)):
+        (found,) = bound(call, ones(m, n), ones(m, n)).run([ones(m, n)] * 2)
+        np.testing.assert_array_equal(found, (4 if m == n else 6) * ones(m, n))
+    assert len(traces(call)) == 2
+
+
 def test_sizes_that_attributes_name_are_constants():
     def fn(x, *, parts):
         if x.shape[1] != parts:
