@@ -14,6 +14,7 @@ import pytest
 
 from mxjax import core
 from mxjax.core.run import constants
+from tests.parsing import uncollected
 
 ROOT = Path(__file__).parents[1]
 WINGS = ("gluon", "memonger", "kvstore", "profiler")
@@ -185,6 +186,7 @@ class Facts(NamedTuple):
 
 
 @cache
+@uncollected()
 def facts(path: Path) -> Facts:
     tree = ast.parse(path.read_text())
     package = name_of(path).split(".")
@@ -223,7 +225,8 @@ def imports_of(
         node = todo.pop()
         if is_type_checking(node) and not types:
             continue
-        todo.extend(ast.iter_child_nodes(node))
+        # No import stands in an expression.
+        todo.extend(n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.expr))
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, "", node.lineno
@@ -331,7 +334,7 @@ def of_core(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield ".".join([*inner, *([name] if name else [])]), line
         elif module == "mxjax.core":
             core_names.add("core")
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if core_names else ():
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)

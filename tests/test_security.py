@@ -13,6 +13,7 @@ import pytest
 
 from mxjax.files import unpacking
 from mxjax.gluon.model_zoo import by_name, hub, hugging_face
+from tests.parsing import uncollected
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "SECURITY.md").read_text()
@@ -26,15 +27,17 @@ def dotted(node):
 
 
 @functools.cache
+@uncollected()
 def calls():
     """(file, name as written, call) of all calls of the product."""
     found = []
     folders = ("mxjax", "gluon", "kvstore", "memonger", "profiler")
     files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
     for file in {file.resolve() for file in files}:
+        name = str(file.relative_to(ROOT.resolve()))
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Call):
-                found.append((str(file.relative_to(ROOT.resolve())), dotted(node.func), node))
+                found.append((name, dotted(node.func), node))
     assert len(files) > 500 and len(found) > 40_000
     return found
 
