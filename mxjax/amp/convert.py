@@ -37,7 +37,7 @@ def convert_symbol(
       cast_optional_params: let parameters that are only used in low precision be stored in it, without a cast.
 
     Returns:
-      Symbol: with casts where they are needed.
+      Symbol: with casts where they are needed; its results are cast back to float32.
 
     Raises:
       AssertionError: it is no symbol, another dtype, or a list is none.
@@ -85,6 +85,8 @@ class _Converter:
         self.made: dict[Node, Node] = {}
         self.dtypes: dict[Entry, str] = {}
         self.casts: dict[tuple[Entry, str], Entry] = {}
+        # The calls whose results are float32 whatever the variables are.
+        self.sure: set[Node] = set()
 
     def run(self, sym: Any) -> Any:
         nodes = walk(sym._entries)
@@ -99,7 +101,12 @@ class _Converter:
                 self.made[node], self.dtypes[made, 0] = made, dtype
             else:
                 self._convert(node)
-        return sym._of([(self.made[n], k) for n, k in sym._entries])
+        return sym._of([self._head(n, k) for n, k in sym._entries])
+
+    def _head(self, node: Node, k: int) -> Entry:
+        """A result of the symbol: MXNet casts it to float32 where it is not sure to be that."""
+        entry = self.made[node], k
+        return entry if entry[0] in self.sure else self._made_cast(entry, "float32")
 
     def _word(self, node: Node) -> str | None:
         if node.name in self.excluded:
@@ -136,6 +143,9 @@ class _Converter:
         if wanted:
             inputs = [e if k in kept else self._cast(e, wanted) for k, e in enumerate(inputs)]
         made = self.made[node] = node.on(inputs)
+        sure = [n in self.sure for n, _ in inputs]
+        if wanted == "float32" or (word == "widest" and any(sure)) or (not word and any(sure[:1])):
+            self.sure.add(made)
         own = node.params.get("dtype") if node.operator in ("Cast", "amp_cast") else None
         dtype = str(own) if own else wanted or (given[0] if given else "float32")
         for k in range(node.count()):
@@ -144,6 +154,9 @@ class _Converter:
     def _cast(self, entry: Entry, dtype: str) -> Entry:
         if self.dtypes[entry] == dtype or self.dtypes[entry] not in (self.low, "float32"):
             return entry
+        return self._made_cast(entry, dtype)
+
+    def _made_cast(self, entry: Entry, dtype: str) -> Entry:
         found = self.casts.get((entry, dtype))
         if found is None:
             node, k = entry

@@ -75,10 +75,46 @@ def test_a_block_in_mixed_precision(tmp_path):
     dtypes = {name: str(p.data().dtype) for name, p in made.collect_params().items()}
     assert dtypes["0.weight"] == "bfloat16" and dtypes["1.gamma"] == "float32"
     out = made(x)
-    assert out.dtype == "bfloat16"
-    onp.testing.assert_allclose(out.astype("float32").asnumpy(), want, atol=2e-2)
+    assert out.dtype == "float32"
+    onp.testing.assert_allclose(out.asnumpy(), want, atol=2e-2)
     with pytest.raises(AssertionError, match="HybridBlock"):
         amp.convert_hybrid_block(gluon.Block())
+
+
+def test_results_are_float32_again():
+    """Which results MXNet 1.9.1 and 2.0.0b1 cast."""
+    sym = mx.sym
+    data = sym.var("data")
+    low = sym.FullyConnected(data, num_hidden=3, name="f")
+    full = sym.exp(low, name="e")
+    for head, cast in (
+        (low, True),
+        (sym.relu(low), True),
+        (sym.broadcast_add(low, low), True),
+        (sym.Activation(data, act_type="relu"), True),
+        (full, False),
+        (sym.softmax(sym.relu(low)), False),
+        (sym.broadcast_add(low, full), False),
+        (sym.broadcast_add(full, full), False),
+        (sym.elemwise_add(data, full), False),
+        (sym.Activation(full, act_type="relu"), False),
+        (sym.Activation(low, act_type="softrelu"), False),
+        (sym.LinearRegressionOutput(low, sym.var("label")), False),
+    ):
+        made = amp.convert_symbol(head)
+        nodes = json.loads(made.tojson(remove_amp_cast=False))["nodes"]
+        assert (nodes[-1]["op"] == "amp_cast") is cast, head.name
+        assert made.infer_type(data="float32")[1] == [onp.float32]
+
+
+def test_several_results_are_cast_once_each():
+    low = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="f")
+    parts = mx.sym.SliceChannel(low, num_outputs=2, name="s")
+    made = amp.convert_symbol(mx.sym.Group([low, low, parts, mx.sym.exp(low, name="e")]))
+    assert made.list_outputs() == [  # MXNet 1.9.1
+        "f_output_amp_cast_float32_output", "f_output_amp_cast_float32_output",
+        "s_output0_amp_cast_float32_output", "s_output1_amp_cast_float32_output", "e_output",
+    ]  # fmt: skip
 
 
 def test_what_is_refused():
