@@ -528,8 +528,11 @@ def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float)
         x0, y0, x1, y1 = (half_away(roi[k] * spatial_scale) for k in range(1, 5))
         rows, columns = cells(y0, y1, ph, h), cells(x0, x1, pw, w)
         inside = rows[:, None, :, None] & columns[None, :, None, :]
-        top = jnp.where(inside, image[:, None, None], -jnp.inf).max((-2, -1))
-        return jnp.where(jnp.isfinite(top) & (roi[0] >= 0), top, 0)
+        image = image[:, None, None]
+        lowest = jnp.finfo(image.dtype).min  # where MXNet begins: it passes over NaN
+        top = jnp.where(inside & (image > lowest), image, lowest).max((-2, -1))
+        there = inside.any((-2, -1)) & (roi[0] >= 0)
+        return jnp.where(there, top, 0)
 
     return jax.vmap(one)(rois)
 

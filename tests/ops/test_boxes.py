@@ -88,3 +88,20 @@ def test_channels_beyond_the_groups_are_not_looked_at():
 def test_a_mask_has_a_number_for_each_row():
     with pytest.raises(mx.MXNetError, match="a number for each of the 4 rows"):
         mx.nd.contrib.boolean_mask(mx.nd.ones((4, 2)), mx.nd.array([1, 0]))
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_regions_with_infinities_and_nan(number):
+    """What MXNet 1.9.1 and 2.0.0b1 give."""
+    x = mx.nd.arange(9).reshape((1, 1, 3, 3))
+    x[0, 0, 1, 1] = number
+    x.attach_grad()
+    regions = mx.nd.array([[0, 0, 0, 2, 2], [0, 1, 1, 1, 1], [0, 2, 2, 1, 1], [0, 5, 5, 9, 9]])
+    with mx.autograd.record():
+        got = mx.nd.ROIPooling(x, regions, pooled_size=(1, 1), spatial_scale=1.0)
+    got.backward()
+    infinite = number == np.inf
+    want = [number, number, 8, 0] if infinite else [8, np.finfo("float32").min, 8, 0]
+    assert got.asnumpy().ravel().tolist() == want
+    want = [0, 0, 0, 0, 2, 0, 0, 0, 1] if infinite else [0, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert x.grad.asnumpy().ravel().tolist() == want
