@@ -61,6 +61,7 @@ JOBS = [
     Job("changing_shapes", "2.0", 1.5),
     Job("ragged_batches", "2.0", 1.7),
     Job("style_transfer", "2.0", 1.7),
+    Job("networks", "2.0", 2.7),
 ]
 PYTHONS = {"1.9": "MXJAX_BENCH_MXNET1", "2.0": "MXJAX_BENCH_MXNET"}
 
