@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -413,3 +414,21 @@ def test_differences_begin_with_all_arguments_given():
     found = tu.numeric_grad(run, {"a": np.array([1.0, 2.0]), "b": np.array([3.0, 4.0])}, eps=1e-2)
     np.testing.assert_allclose(found["a"], [3, 4], rtol=1e-3)
     np.testing.assert_allclose(found["b"], [1, 2], rtol=1e-3)
+
+
+def test_arrays_in_another_order_are_compared_block_by_block(monkeypatch):
+    from mxjax.test_utils import compare
+
+    monkeypatch.setattr(compare, "_BLOCK", 1 << 14)
+    a = np.arange(1 << 20, dtype="uint8").reshape(1 << 10, 1 << 10)
+    turned = np.ascontiguousarray(a.T)
+    tracemalloc.start()
+    try:
+        tu.assert_allclose(a.T, turned)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 8 * a.size  # less than one array of 64 bits
+    turned[3, 5] += 1
+    with pytest.raises(AssertionError, match=r"1 of 1048576 elements .*\n.*\[3, 5\]"):
+        tu.assert_allclose(a.T, turned)

@@ -201,10 +201,10 @@ def _compare(
 def _close(a: np.ndarray, b: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
     """Which elements are close; those of large arrays block by block, which takes less memory."""
     tolerances: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
-    if a.size <= _BLOCK or not (a.flags.c_contiguous and b.flags.c_contiguous):
+    if a.size <= _BLOCK:
         return np.isclose(_wide(a), _wide(b), **tolerances)
     close = np.empty(a.size, bool)
-    x, y = a.reshape(-1), b.reshape(-1)
+    x, y = a.reshape(-1), b.reshape(-1)  # of an array in another order a copy, in its own dtype
     for at in range(0, a.size, _BLOCK):
         part = slice(at, at + _BLOCK)
         close[part] = np.isclose(_wide(x[part]), _wide(y[part]), **tolerances)
