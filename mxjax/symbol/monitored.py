@@ -19,7 +19,7 @@ _NAMING_THEIR_ONE_INPUT = frozenset(
     "log_softmax one_hot repeat reverse softmax space_to_depth squeeze tile".split()
 )
 #: Of these MXNet names a gradient by what it is of.
-_NAMING_THEIR_GRADIENT = frozenset(["L2Normalization", "MakeLoss", "SliceChannel", "SwapAxis"])
+_NAMING_THEIR_GRADIENT = frozenset("L2Normalization MakeLoss SliceChannel SwapAxis".split())
 #: MXNet has no node for their gradients, which are the result's.
 _PASSING = frozenset(["BlockGrad", "add_n", "elemwise_add"])
 
