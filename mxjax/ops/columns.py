@@ -55,6 +55,8 @@ class Names:
     once: dict[str, str] = field(default_factory=dict)
     #: MXNet 1 takes this step of an optimizer otherwise, as `nd/_steps.py` has it.
     older: bool = False
+    #: What a monitor of MXNet 1 calls the gradient of its one array; ``output`` where it has no name.
+    gradient: str = "output"
 
 
 @dataclass(slots=True)

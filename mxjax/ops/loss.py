@@ -330,6 +330,7 @@ def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalizati
 @op(
     nd="MakeLoss",
     display="MakeLoss",
+    gradient="data",
     loss=True,
     smooth=False,
     samples=[case(f(3, 4)), case(f(3, 4), grad_scale=2.0, normalization="batch")],

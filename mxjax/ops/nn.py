@@ -805,6 +805,7 @@ def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any
 @op(
     nd="L2Normalization",
     display="L2Normalization",
+    gradient="data",
     samples=[case(f(2, 3, 4)), case(f(2, 3, 4), mode="channel"), case(f(2, 3, 4), mode="spatial")],
     amp="full",
     amp_narrow=True,

@@ -18,8 +18,6 @@ _NAMING_THEIR_ONE_INPUT = frozenset(
     "Dropout L2Normalization LRN LeakyReLU MakeLoss Pad Pooling SliceChannel SwapAxis _npi_cumsum depth_to_space diag "
     "log_softmax one_hot repeat reverse softmax space_to_depth squeeze tile".split()
 )
-#: Of these MXNet names a gradient by what it is of.
-_NAMING_THEIR_GRADIENT = frozenset("L2Normalization MakeLoss SliceChannel SwapAxis".split())
 #: MXNet has no node for their gradients, which are the result's.
 _PASSING = frozenset(["BlockGrad", "add_n", "elemwise_add"])
 
@@ -86,11 +84,10 @@ class Listener:
         for node, added in reversed(self._added):
             if node.operator in _PASSING:
                 continue
-            by_name = node.operator in _NAMING_THEIR_GRADIENT
-            alone = len(node.inputs) == 1
+            alone = "output" if node.op is None else node.op.names.gradient
             for k, (zeros, leaf) in added.items():
                 array = wrap(found[leaf]) if leaf in found else zeros
-                name = node.names[k] if by_name else "output" if alone else f"output{k}"
+                name = alone if len(node.inputs) == 1 else f"output{k}"
                 self.tell(f"{node.name}_backward_{name}", array)
         self._added = []
 
