@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Any
 
 import jax
+import jaxlib
 import numpy as np
 
 from ... import settings
@@ -22,6 +23,10 @@ from ..run import choice, forks
 
 #: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
 _BUCKETS = (64, 1024, 16384, 262144)
+#: XLA's digamma of either zero: NaN, as at the other poles, and from jaxlib 0.12 minus infinity.
+_DIGAMMA_OF_ZERO = (
+    math.nan if [int(n) for n in jaxlib.__version__.split(".")[:2]] < [0, 12] else -math.inf
+)
 
 
 def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,7 +142,7 @@ def _lgamma(x: float) -> float:
 
 def _digamma(x: float) -> float:
     if x == -math.inf or (x <= 0 and x == math.floor(x)):
-        return math.nan
+        return math.nan if x else _DIGAMMA_OF_ZERO
     if x < 0:  # the reflection, at the angle that is left of half turns
         return _digamma(1 - x) - math.pi / math.tan(math.pi * math.remainder(x, 1))
     total = 0.0
