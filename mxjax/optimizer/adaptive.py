@@ -11,8 +11,9 @@ from mxjax.errors import MXNetValueError
 from mxjax.modes import generation
 
 from ..display.wording import worded
+from ..ops.optimizer import beside
 from .optimizer import Optimizer, register
-from .rules import States, is_on, moment, prepare
+from .rules import Rule, States, is_on, moment, prepare
 
 __all__ = ["RMSProp", "AdaGrad", "AdaDelta", "Ftrl", "FTML", "GroupAdaGrad"]
 
@@ -138,13 +139,21 @@ class AdaGrad(Optimizer):
         return True
 
 
-def group_adagrad_rule(
-    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
-    epsilon: float, clip_gradient: float | None,
-) -> tuple[jax.Array, States]:  # fmt: skip
-    grad = prepare(grad, rescale, clip_gradient)
-    history = states[0] + jnp.mean(jnp.square(grad), axis=1, keepdims=True)
-    return weight - lr * grad / (jnp.sqrt(history) + epsilon), (history,)
+def group_adagrad(divisor: Any) -> Rule:
+    """The rule with ``divisor(history, epsilon)``, in which the generations differ."""
+
+    def rule(
+        weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+        epsilon: float, clip_gradient: float | None,
+    ) -> tuple[jax.Array, States]:  # fmt: skip
+        grad = prepare(grad, rescale, clip_gradient)
+        history = states[0] + jnp.mean(jnp.square(grad), axis=1, keepdims=True)
+        return weight - lr * grad / divisor(history, epsilon), (history,)
+
+    return rule
+
+
+group_adagrad_rule = group_adagrad(beside)
 
 
 @register

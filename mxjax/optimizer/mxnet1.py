@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from mxjax.modes import generation
 
+from ..ops.optimizer import rooted
 from . import adam, adaptive, sgd
 from .optimizer import Optimizer
 from .rules import OF_MXNET1, Rule, States, is_on, moment, prepare
@@ -97,15 +98,6 @@ def _adagrad_rule(
     grad = prepare(grad, rescale, clip_gradient)
     history = states[0] + jnp.square(grad)
     return weight - lr * (grad / jnp.sqrt(history + epsilon) + wd * weight), (history,)
-
-
-def _group_adagrad_rule(
-    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
-    epsilon: float, clip_gradient: float | None,
-) -> tuple[jax.Array, States]:  # fmt: skip
-    grad = prepare(grad, rescale, clip_gradient)
-    history = states[0] + jnp.mean(jnp.square(grad), axis=1, keepdims=True)
-    return weight - lr * grad / jnp.sqrt(history + epsilon), (history,)
 
 
 def _adadelta_rule(
@@ -202,6 +194,6 @@ for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.ftml_r
 OF_MXNET1[adaptive.rmsprop_rule] = _clipping_the_decay(_rmsprop_rule)
 OF_MXNET1 |= {
     sgd.nag_rule: _nag_rule, adaptive.adagrad_rule: _adagrad_rule, adaptive.adadelta_rule: _adadelta_rule,
-    adaptive.group_adagrad_rule: _group_adagrad_rule,
+    adaptive.group_adagrad_rule: adaptive.group_adagrad(rooted),
     sgd.dcasgd_rule: _dcasgd_rule, sgd.plain_rule: _plain_rule,
 }  # fmt: skip

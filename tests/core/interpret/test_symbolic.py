@@ -294,28 +294,6 @@ def test_slices_and_their_derivatives_have_one_trace(key, monkeypatch):
     assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
 
 
-@pytest.mark.parametrize("pad", [(0, 0), (1, 1)])
-def test_pooling_and_its_derivative_have_one_trace(pad):
-    attrs = (("kernel", (2, 2)), ("pad", pad), ("pool_type", "max"), ("stride", (2, 2)))
-    call = TABLE["pooling"].bind(attrs)
-    backward = call.vjp((True,), (True,), False)
-    backward.forward.row.tries.clear()  # what other tests' calls told of the forms worth trying
-    before = len(traces(call)), len(traces(backward))
-    for m, n in ((10, 8), (13, 9), (31, 30), (7, 22)):
-        x = np.random.RandomState(m).randn(1, 1, m, n).astype("float32")
-        padded = np.pad(x[0, 0], [(p, p) for p in pad], constant_values=-np.inf)
-        h, w = padded.shape[0] // 2, padded.shape[1] // 2
-        windows = (
-            padded[: 2 * h, : 2 * w].reshape(h, 2, w, 2).transpose(0, 2, 1, 3).reshape(h, w, 4)
-        )
-        got = bound(call, x).run([x])[0]
-        np.testing.assert_array_equal(got[0, 0], windows.max(-1))
-        (found,) = bound(backward, x, got).run([x, np.ones_like(got)])
-        assert found.sum() == h * w and found.shape == x.shape
-        np.testing.assert_array_equal(np.sort(x[found == 1]), np.sort(windows.max(-1).ravel()))
-    assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
-
-
 def by_windows(x, kind, kernel, pad):
     """What windows two apart give of an image, and the gradient of their sum."""
     value = -np.inf if kind == "max" else 0
@@ -334,8 +312,10 @@ def by_windows(x, kind, kernel, pad):
     return out, gradient[pad : pad + x.shape[0], pad : pad + x.shape[1]]
 
 
-@pytest.mark.parametrize(("kind", "kernel", "pad"), [("max", 3, 1), ("avg", 2, 0)])
-def test_traces_of_pooling_hold_for_even_and_odd_images(kind, kernel, pad):
+@pytest.mark.parametrize(
+    ("kind", "kernel", "pad"), [("max", 2, 0), ("max", 2, 1), ("max", 3, 1), ("avg", 2, 0)]
+)
+def test_pooling_and_its_derivative_have_one_trace_for_even_and_odd_images(kind, kernel, pad):
     attrs = (
         ("kernel", (kernel,) * 2),
         ("pad", (pad,) * 2),
@@ -346,11 +326,12 @@ def test_traces_of_pooling_hold_for_even_and_odd_images(kind, kernel, pad):
     backward = call.vjp((True,), (True,), False)
     backward.forward.row.tries.clear()  # what other tests' calls told of the forms worth trying
     before = len(traces(call)), len(traces(backward))
-    for m, n in ((16, 12), (15, 8), (7, 33), (26, 9)):
+    rounding = 0 if kind == "max" else 1e-6
+    for m, n in ((16, 12), (15, 8), (7, 33), (26, 9), (31, 30)):
         x = np.random.RandomState(m).randn(1, 1, m, n).astype("float32")
         out, gradient = by_windows(x[0, 0], kind, kernel, pad)
         got = bound(call, x).run([x])[0]
-        np.testing.assert_allclose(got[0, 0], out, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(got[0, 0], out, rtol=rounding, atol=rounding)
         (found,) = bound(backward, x, got).run([x, np.ones_like(got)])
         np.testing.assert_allclose(found[0, 0], gradient, rtol=1e-6)
     assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
