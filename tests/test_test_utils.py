@@ -120,6 +120,8 @@ def test_random_arrays():
 
 
 def test_rand_ndarray_is_an_nd_array():
+    half = tu.rand_ndarray((6, 5), "csr", density=0.5, dtype="float16")
+    assert half.stype == "csr" and half.dtype == np.float16 and (half.asnumpy() != 0).sum() == 15
     x = tu.rand_ndarray((2, 3), dtype="float64")
     assert isinstance(x, mx.nd.NDArray) and not isinstance(x, mx.np.ndarray)
     assert x.shape == (2, 3) and np.dtype(x.dtype) == np.float64
@@ -175,6 +177,15 @@ def test_hybridized_and_imperative_agree():
         return net
 
     tu.check_gluon_hybridize_consistency(build, [mx.np.array(np.random.rand(4, 5))])
+    named = []  # builders of MXNet 1.9 take a prefix, and a layer of long names has another one each time
+
+    def dense(prefix=None):
+        named.append(prefix)
+        return nn.Dense(2, prefix=prefix)
+
+    tu.check_gluon_hybridize_consistency(dense, [mx.np.array(np.random.rand(4, 5))])
+    tu.check_gluon_hybridize_consistency(lambda: dense(None), [mx.np.array(np.random.rand(4, 5))])
+    assert named == ["net_", "net_", None, None]
 
 
 def test_devices():

@@ -134,12 +134,13 @@ def _check_softmax_label(data: Any, label: Any, multi_output: bool, preserve_sha
         expected = (shape[0], prod(shape[2:]))
         fits = given in (expected, shape[:1] + shape[2:], (shape[0], 1, *shape[2:]))
         meant = "a class for each place of a sample (multi_output=True)"
-    elif preserve_shape or len(shape) == 2:
-        expected, fits = shape[:-1], given == shape[:-1]
+    else:
+        # Without preserve_shape all but the first axis are the classes, and one label for each sample is read.
+        expected, fits = (
+            shape[:-1],
+            given == shape[:-1] or (not preserve_shape and given == shape[:1]),
+        )
         meant = "a class for each row of the data"
-    else:  # all but the first axis are the classes
-        expected, fits = shape[:1], given == shape[:1]
-        meant = "a class for each sample; preserve_shape=True has one for each last axis, multi_output=True along axis 1"
     if not fits:
         _refuse_labels(label, expected, f"the label is {meant}, or has the data's shape")
 
@@ -171,19 +172,24 @@ def _softmax_output(
             grad = p - y  # which MXNet normalises in no way
             return (grad * head if out_grad else grad) * scale
         else:
-            y = y.reshape(p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1])
-            y = y.astype("int32")
+            labels = y.reshape(-1).astype("int32")
+            places = p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1]
+            y = labels[: prod(places)].reshape(
+                places
+            )  # in MXNet's shape of labels there may be more
             hot = jax.nn.one_hot(y, classes, axis=axis, dtype=p.dtype)
             if not multi_output and (hasattr(alpha, "dtype") or alpha):
                 hot = hot * (1 - alpha) + (1 - hot) * alpha / max(classes - 1, 1)
-            kept = y != fitted(ignored, y.dtype)
-            grad = (p - hot) * jnp.expand_dims(kept, axis) if use_ignore else p - hot
-            valid = kept.sum().astype(p.dtype)  # which are counted whether or not they are ignored
+            ignored = fitted(ignored, y.dtype)
+            grad = (p - hot) * jnp.expand_dims(y != ignored, axis) if use_ignore else p - hot
+            # Labels are counted whether or not they are ignored, or read.
+            valid = (labels != ignored).sum().astype(p.dtype)
         if out_grad:
             grad = grad * head
         if multi_output and normalization != "valid":  # the places of one sample share its weight
             grad = grad / (p.size // (p.shape[0] * classes))
-        return grad * scale / _normaliser(normalization, x.shape[0], valid)
+        batch = x.shape[0] if multi_output else labels.size
+        return grad * scale / _normaliser(normalization, batch, valid)
 
     made = _defined(
         forward, gradient, flat, label, numbers=(grad_scale, ignore_label, smooth_alpha)
@@ -225,8 +231,10 @@ def softmax_output(
 ) -> Any:
     """softmax(data); its gradient is that of the cross entropy with ``label``, whatever the head is.
 
-    ``normalization``: ``null`` sums over the batch, ``batch`` divides by its size, ``valid`` by the number
-    of labels other than ``ignore_label``, also where ``use_ignore`` does not ask to leave those out.
+    ``normalization``: ``null`` sums over the batch, ``batch`` divides by the number of labels (of samples with
+    ``multi_output``), ``valid`` by the number of labels other than ``ignore_label``, also where ``use_ignore``
+    does not ask to leave those out. Labels have the data's shape without its last axis; without ``preserve_shape``
+    all of a sample's numbers are classes, and of so many labels the first ones are read, one for each sample.
     """
     return _softmax_output(
         data, label, grad_scale=grad_scale, ignore_label=ignore_label, multi_output=multi_output,

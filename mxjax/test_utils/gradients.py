@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -125,7 +126,7 @@ def check_numeric_gradient(
 
 
 def check_gluon_hybridize_consistency(
-    net_builder: Callable[[], Any],
+    net_builder: Callable[..., Any],
     data_l: Sequence[Any],
     numpy_func: Callable[..., np.ndarray] | None = None,
     test_grad: bool = True,
@@ -135,7 +136,7 @@ def check_gluon_hybridize_consistency(
     """Check that a block gives the same outputs and gradients hybridized as it does imperatively.
 
     Args:
-      net_builder: makes the block.
+      net_builder: makes the block; one that takes a `prefix=`, as in MXNet 1.9, gets one.
       data_l: its inputs.
       numpy_func: gives the expected output for NumPy inputs.
       test_grad: compare the gradients of inputs and parameters as well.
@@ -144,20 +145,21 @@ def check_gluon_hybridize_consistency(
     from .. import autograd
     from .. import np as mxnp
 
-    saved: dict[str, np.ndarray] | None = None
+    saved: list[np.ndarray] | None = None
+    prefixed = "prefix" in inspect.signature(net_builder).parameters
     expected: list[Any] | None = None
     for hybridize in (False, True):
-        net = net_builder()
+        net = net_builder(prefix="net_") if prefixed else net_builder()
         net.initialize()
         if hybridize:
             net.hybridize()
         inputs = [mxnp.array(_host(data), dtype=data.dtype) for data in data_l]
         net(*inputs)  # finishes deferred initialization
-        parameters = net.collect_params()
+        parameters = list(net.collect_params().values())  # another network's long names may differ
         if saved is None:
-            saved = {name: p.data().asnumpy() for name, p in parameters.items()}
-        for name, parameter in parameters.items():
-            parameter.set_data(mxnp.array(saved[name], dtype=saved[name].dtype))
+            saved = [p.data().asnumpy() for p in parameters]
+        for value, parameter in zip(saved, parameters, strict=True):
+            parameter.set_data(mxnp.array(value, dtype=value.dtype))
         for data in inputs:
             data.attach_grad()
         with autograd.record(train_mode=test_grad):
@@ -166,7 +168,7 @@ def check_gluon_hybridize_consistency(
         if test_grad:
             out.backward()
             found += [data.grad.asnumpy() for data in inputs if data.grad is not None]
-            found += [p.grad().asnumpy() for p in parameters.values() if p.grad_req != "null"]
+            found += [p.grad().asnumpy() for p in parameters if p.grad_req != "null"]
         if expected is None:
             expected = found
         for got, want in zip(found, expected, strict=True):

@@ -48,6 +48,8 @@ def _uniform(
 ) -> Any:
     from scipy import sparse
 
+    # SciPy has no sparse matrices of 16-bit floats: its numbers are cast where the array is made.
+    dtype = np.float32 if np.dtype(dtype) == np.float16 else dtype
     made = sparse.rand(rows, columns, density, dtype=dtype, format="csr")
     if data_init is not None:
         made.data.fill(data_init)

@@ -57,7 +57,9 @@ def _location(sym: Any, location: Arrays, ctx: Any, dtype: Any) -> dict[str, Any
     return _by_name(sym.list_arguments(), location, "location", ctx, dtype)
 
 
-def _auxiliary(sym: Any, aux_states: Arrays | None, ctx: Any, dtype: Any) -> dict[str, Any] | None:
+def _auxiliary(
+    sym: Any, aux_states: Arrays | None, ctx: Any, dtype: Any = np.float32
+) -> dict[str, Any] | None:
     if aux_states is None:
         return None
     return _by_name(sym.list_auxiliary_states(), aux_states, "aux_states", ctx, dtype)

@@ -102,7 +102,7 @@ def test_a_short_batch_of_a_csv_ends_as_the_one_before_it(tmp_path, size, last, 
 
 
 def test_libsvm(tmp_path):
-    (tmp_path / "a.t").write_text("1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
+    (tmp_path / "a.t").write_text("1.0:0.5 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
     it = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "a.t"), data_shape=(3,), batch_size=3)
     assert it.next().data[0].stype == "csr"
     it.reset()

@@ -76,6 +76,31 @@ def test_labels_of_many_outputs_are_not_smoothed():
     onp.testing.assert_allclose(x.grad.asnumpy(), (y.asnumpy() - hot) / 2, rtol=1e-5, atol=1e-7)
 
 
+# Which labels are read and what divides was recorded from MXNet 1.9.1 and 2.0.0b1, which agree.
+@pytest.mark.parametrize(
+    ("options", "divisor"),
+    [({}, 1), ({"normalization": "batch"}, 6), ({"normalization": "valid"}, 3)],
+)
+@pytest.mark.parametrize("preserve_shape", [False, True])
+def test_softmax_output_of_three_axes_counts_all_its_labels(preserve_shape, options, divisor):
+    label = onp.array([[3, -1, -1], [0, -1, 1]])
+    x = mx.nd.array(SOFTMAX_DATA.reshape(-1)[:12].reshape(2, 3, 2).repeat(2, axis=2))
+    symbol = mx.sym.SoftmaxOutput(
+        mx.sym.var("x"), name="out", preserve_shape=preserve_shape, **options
+    )
+    assert symbol.infer_shape(x=x.shape)[0] == [(2, 3, 4), (2, 3)]
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.SoftmaxOutput(x, mx.nd.array(label), preserve_shape=preserve_shape, **options)
+    y.backward()
+    classes, read = (4, label.ravel()) if preserve_shape else (12, label.ravel()[:2])
+    got = y.asnumpy().reshape(-1, classes)
+    hot = onp.arange(classes) == read[:, None]
+    onp.testing.assert_allclose(got.sum(1), 1, rtol=1e-6)
+    want = (got - hot) / divisor
+    onp.testing.assert_allclose(x.grad.asnumpy().reshape(want.shape), want, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize(("axis", "shape"), [(-1, (2, 3, 1)), (1, (2, 1, 4))])
 def test_statistics_of_a_normalised_layer_keep_its_axis(axis, shape):
     x = mx.nd.arange(24).reshape((2, 3, 4))
