@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from .array import interop
+from .array import lent
 from .array.creation import _from_numpy, to_dlpack_for_read, to_dlpack_for_write
 
 __all__ = [
@@ -42,7 +42,7 @@ def ndarray_from_dlpack(array_cls: type) -> Callable[[Any], Any]:
     """
 
     def from_dlpack(dlpack: Any) -> Any:
-        return interop.from_dlpack(array_cls, dlpack)
+        return lent.from_dlpack(array_cls, dlpack)
 
     return from_dlpack
 

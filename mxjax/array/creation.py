@@ -8,13 +8,11 @@ import jax
 import numpy as np
 
 from .. import errors, settings
-from ..core import default_device, physical, record_on, renamed
-from ..core.run.sync import transfer
+from ..core import default_device, record_on
 from ..ops.table import TABLE
-from . import interop
+from . import lent
 from .classes import ndarray
 from .handle import Handle, numbers, on_device, to_value
-from .lent import lent
 from .ndarray import NDArray, element_type, place
 from .protocol import default_dtype
 
@@ -239,15 +237,16 @@ def from_dlpack(x: Any) -> ndarray:
     """An array on the memory of another library's array (anything with ``__dlpack__``) or of a
     DLPack capsule.
 
-    The memory is shared, so what the other library writes is seen here.
+    The memory is shared: what the other library writes is seen here, and on a CPU what is written here there, but for
+    memory that is to be read alone (JAX's).
 
     Args:
-      x: the input.
+      x: the array or the capsule.
 
     Returns:
       ndarray (of mx.nd: NDArray): on the same memory.
     """
-    return interop.from_dlpack(ndarray, x)  # type: ignore[no-any-return]
+    return lent.from_dlpack(ndarray, x)  # type: ignore[no-any-return]
 
 
 def nd_from_dlpack(dlpack: Any) -> NDArray:
@@ -259,7 +258,7 @@ def nd_from_dlpack(dlpack: Any) -> NDArray:
     Returns:
       ndarray (of mx.nd: NDArray): on the same memory.
     """
-    return interop.from_dlpack(NDArray, dlpack)  # type: ignore[no-any-return]
+    return lent.from_dlpack(NDArray, dlpack)  # type: ignore[no-any-return]
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
@@ -311,12 +310,9 @@ def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
         return cls._wrap(to_value(host))
     host.flags["WRITEABLE"] = True  # one that was shared before
     memory = host.view()  # which stays writable
-    aliased = host.dtype != bool and host.size > 0
-    v = interop.from_dlpack(cls, host)._value() if aliased else to_value(host)
-    if v.aval.device is not device:
-        v = renamed(v, device) if v.aval.device is physical(device) else transfer(v, device)
+    made = lent.lent(cls, memory, device)
     host.flags["WRITEABLE"] = False
-    return lent(v, memory, cls, aliased)
+    return made
 
 
 def to_dlpack_for_read(data: Handle) -> Any:
@@ -332,7 +328,7 @@ def to_dlpack_for_read(data: Handle) -> Any:
 
 
 def to_dlpack_for_write(data: Handle) -> Any:
-    """A DLPack capsule of an array's memory; what others write is seen here.
+    """A DLPack capsule of an array's memory; what others write is seen here, and what is written here there.
 
     Args:
       data: the array.

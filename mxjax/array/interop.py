@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from .. import errors
 from ..core import read
 from ..core.calls.state import local
-from ..core.compile.compiler import wide_types
 from ..core.stats import stats
-from .handle import Handle, to_value
+from .handle import Handle
 
 
 class Interop(Handle):
@@ -72,7 +69,7 @@ class Interop(Handle):
     # ---- DLPack ----------------------------------------------------------------------------------
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        """A DLPack capsule of the array's own memory; a consumer that writes changes this array."""
+        """A DLPack capsule of the array's own memory, to be read: others may lie on it (`to_dlpack_for_write`)."""
         return self.jax.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -80,11 +77,20 @@ class Interop(Handle):
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule, to be read by another library."""
-        return self.__dlpack__()
+        from .lent import only_read
+
+        return only_read(self.__dlpack__())
 
     def to_dlpack_for_write(self) -> Any:
-        """A DLPack capsule; what the other library writes through it is seen here."""
-        return self.__dlpack__()
+        """A DLPack capsule; what the other library writes through it is seen here, and what is written here there.
+
+        On a CPU the array moves to memory of its own, which nobody else's numbers lie on. Elsewhere, and of dtypes
+        that NumPy or DLPack lack, the capsule is that of `to_dlpack_for_read`.
+        """
+        from .lent import given_away
+
+        memory = given_away(self)
+        return self.__dlpack__() if memory is None else memory.__dlpack__()
 
 
 #: The releases of the array API standard that MXNet takes: drafts and release of 2021.
@@ -188,40 +194,3 @@ def _into(out: tuple[Any, ...], made: Any) -> Any:
     for o, r in zip(out, results, strict=True):
         o[...] = r
     return out[0] if len(out) == 1 else out
-
-
-# ---- DLPack, the way in
-# -----------------------------------------------------------------------------------
-
-
-class _Capsule:
-    """A bare DLPack capsule as an object of the protocol."""
-
-    def __init__(self, capsule: Any):
-        self._capsule = capsule
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        get = ctypes.pythonapi.PyCapsule_GetPointer
-        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        try:
-            at = get(self._capsule, b"dltensor")
-        except ValueError:
-            raise errors.MXNetValueError(
-                "the DLPack capsule was consumed already: each can be read once"
-            ) from None
-        # DLManagedTensor begins with DLTensor: void *data; int32 device_type; int32 device_id; ...
-        kind, number = (ctypes.c_int32 * 2).from_address(at + ctypes.sizeof(ctypes.c_void_p))
-        return kind, number
-
-
-def from_dlpack(cls: type[Handle], obj: Any) -> Any:
-    """An array on the memory of another library's array, or of a capsule; shared, and never
-    donated.
-    """
-    if type(obj).__name__ == "PyCapsule":
-        obj = _Capsule(obj)
-    with wide_types():
-        return cls._wrap(to_value(jax.dlpack.from_dlpack(obj)))

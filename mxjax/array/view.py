@@ -52,7 +52,8 @@ class View:
         if shown is not None and shown[0]() is now:
             return shown[1]
         v = self._read(now)
-        self._shown = weakref.ref(now), v
+        if not now.shared:  # others may write there, and the value stays the same one
+            self._shown = weakref.ref(now), v
         return v
 
     def _read(self, now: Value) -> Value:
