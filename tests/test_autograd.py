@@ -41,6 +41,25 @@ def test_gradient_of_a_gradient_into_parameters():
     assert w.grad.item() == 8 * 3 * 4 and x.grad.item() == 8 * 9 * 2
 
 
+def test_gradients_of_gradients_need_no_program():
+    x = var([0.25, -1.5, 2.0])
+    with mx.config.scope({"engine.cold": "auto"}):
+        before = mx.engine.stats()["compiled"]
+        with autograd.record():
+            (slope,) = autograd.grad(mx.np.tanh(x) + 0.7 * x**3, x, create_graph=True)
+            (bend,) = autograd.grad(slope, x, create_graph=True)
+            penalty = (slope * slope + bend).sum()
+        penalty.backward()
+        numbers = slope.asnumpy(), bend.asnumpy(), x.grad.asnumpy()
+        assert mx.engine.stats()["compiled"] == before
+    at = onp.array([0.25, -1.5, 2.0])
+    t = onp.tanh(at)
+    one, two = 1 - t**2 + 2.1 * at**2, -2 * t * (1 - t**2) + 4.2 * at
+    three = -2 * (1 - t**2) * (1 - 3 * t**2) + 4.2
+    for got, expected in zip(numbers, (one, two, 2 * one * two + three), strict=True):
+        onp.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
 def test_grad_is_always_a_list_of_new_arrays():
     x, z = var([1.0, 2.0]), var([1.0])
     with autograd.record():

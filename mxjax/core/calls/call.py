@@ -439,18 +439,20 @@ class Derivative(Call):
     """The call computing the gradients of a call's wanted inputs from (inputs, given cotangents).
 
     ``wants`` and ``has`` tell which inputs are wanted and which results have a cotangent, ``many`` whether the call
-    gives a tuple. A row's calls stay and are named by ``forward``; a graph's are not held by their derivative.
+    gives a tuple. A row's calls and their derivatives stay, and ``forward`` names them; a graph's are not held by theirs.
     """
 
     __slots__ = ("has", "many", "wants")
 
     def __init__(self, of: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool):
         fn = _make_vjp(of, wants, has, many)
-        super().__init__(Row("_backward_" + of.name, fn, operator=of.op is not None))
+        super().__init__(
+            Row("_backward_" + of.name, fn, operator=of.op is not None, loops=of.row.loops)
+        )
         self.wants = wants
         self.has = has
         self.many = many
-        if ROWS.get(of.row.name) is of.row:
+        if ROWS.get(of.row.name) is of.row or of.forward is not None:
             self.forward = of
 
     def general(self, avals: Sequence[Any]) -> tuple[Call, tuple[int, ...]]:
@@ -467,14 +469,13 @@ class Derivative(Call):
     def _loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
         if self.forward is None:
             return self, -1, ()
-        forward, _, numbers = self.forward.loose()
+        forward, before, numbers = self.forward.loose()
         if not numbers:
             return self, -1, ()
-        return (
-            forward.vjp((*self.wants, *[False] * len(numbers)), self.has, self.many),
-            len(self.wants),
-            numbers,
-        )
+        if before < 0:
+            before = len(self.wants)
+        wants = (*self.wants[:before], *[False] * len(numbers), *self.wants[before:])
+        return forward.vjp(wants, self.has, self.many), before, numbers
 
 
 LENGTH: Any = object()  # stands for a length in a general call

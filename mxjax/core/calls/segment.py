@@ -360,10 +360,10 @@ class Tree:
         found: set[Call] = set()
         for root in list(cls.roots.values()):
             for step in cls._below(root):
-                if step.call is not None:
-                    found.add(step.call)
-                    if step.call.forward is not None:
-                        found.add(step.call.forward)
+                call = step.call
+                while call is not None:
+                    found.add(call)
+                    call = call.forward
         return found
 
     @staticmethod

@@ -183,7 +183,10 @@ def name_of(call: Call, form: Any) -> bytes | None:
 
 
 def _named(call: Call) -> str | None:
-    of = call.forward or call
+    of, derived = call, []
+    while of.forward is not None:
+        derived.append((of.wants, of.has, of.many))  # type: ignore[attr-defined]
+        of = of.forward
     row = of.row
     if (
         not row.lasting
@@ -192,12 +195,10 @@ def _named(call: Call) -> str | None:
         or not _is_ours(row.fn)
     ):
         return None
-    if type(call) is not type(of) and call.forward is None:
-        return None  # a derivative of what is in no table
     words = _Words()
     words.value((row.name, of.attrs, of.constants, of.varying))
-    if of is not call:
-        words.value((call.wants, call.has, call.many))  # type: ignore[attr-defined]
+    for each in derived:
+        words.value(each)
     return "\0".join(words.said)
 
 

@@ -121,6 +121,19 @@ def test_kept_traces_of_rows_are_those_of_jax(names, folder, traced):
     assert [c for c in traced if not has_graphs(c.forward or c)] == []
 
 
+def test_kept_traces_of_derivatives_of_derivatives(folder, traced):
+    (call, inputs, results), *_ = recorded(["tanh"])[0]
+    todo = [(call, *operands(inputs))]
+    for shown in (results, inputs):  # a gradient has its operand's shape
+        todo.append(derivative(*todo[-1], shown))
+    next_process(todo)
+    before = [found(*each) for each in todo]
+    next_process(todo)
+    traced.clear()
+    assert [found(*each)[0] for each in todo] == [facts for facts, _ in before]
+    assert traced == []
+
+
 PROGRAM = """
 import numpy as onp
 import mxjax as mx
