@@ -115,7 +115,7 @@ class Described:
             )
         self.name = op_type
         self.options = tuple(options)
-        self.prop: CustomOpProp = cls(**dict(self.options))
+        self.prop: CustomOpProp = self._asked(cls, **dict(self.options))
         self.arguments, self.outputs = (
             list(self.prop.list_arguments()),
             list(self.prop.list_outputs()),
@@ -129,8 +129,10 @@ class Described:
         self.n_in = n = len(self.arguments)
         self.shapes = [list(x.shape) for x in inputs[:n]]
         self.dtypes = [np.dtype(x.dtype).type for x in inputs[:n]]
-        shapes = self._three("infer_shape", self.prop.infer_shape([list(s) for s in self.shapes]))
-        dtypes = self._three("infer_type", self.prop.infer_type(list(self.dtypes)))
+        shapes = self._three(
+            "infer_shape", self._asked(self.prop.infer_shape, [list(s) for s in self.shapes])
+        )
+        dtypes = self._three("infer_type", self._asked(self.prop.infer_type, list(self.dtypes)))
         for name, x, shape in zip(wanted, inputs, (*shapes[0], *shapes[2]), strict=True):
             if tuple(shape) != tuple(x.shape):
                 raise errors.MXNetError(
@@ -151,6 +153,11 @@ class Described:
         )
         self.out_shapes = [tuple(s) for s in shapes[1]]
         self.out_dtypes = [np.dtype(t) for t in dtypes[1]]
+
+    def _asked(self, of_user: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a method of the user's gives; its error is an MXNetError, as that of `forward` is."""
+        with errors.told(self.name):
+            return of_user(*args, **kwargs)
 
     def _three(self, what: str, found: Any) -> list[list[Any]]:
         """(inputs, outputs, auxiliary states) as a method of the CustomOpProp gave them; the last may be left out."""
@@ -190,7 +197,7 @@ class Instance:
             list(range(m)), list(range(m, m + n)), list(range(m + n, 2 * m + n))
         )
         self.declared = [k in set(asked) for k in range(2 * m + n)]
-        with device:
+        with device, errors.told(said.name):
             self.op = prop.create_operator(device, *said.created_for)
 
     def storage(self, inputs: Sequence[Any]) -> tuple[list[str], list[str]]:

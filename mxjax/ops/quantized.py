@@ -716,6 +716,7 @@ def intgemm_take_weight(weight: Any, indices: Any) -> Any:
             no_bias=True,
             out_type="int32",
         ),
+        case(f(3, 64), i(8, 64, dtype="int8"), Given([0.5]), f(8), num_hidden=8),
     ],
 )
 def intgemm_fully_connected(
@@ -729,15 +730,27 @@ def intgemm_fully_connected(
     flatten: bool = True,
     out_type: str = "float32",
 ) -> Any:
-    """``scaling * data @ weight.T + bias`` of int8 numbers; ``out_type="int32"`` gives the products themselves."""
+    """``scaling * data @ weight.T + bias`` of int8 numbers; ``out_type="int32"`` gives the products themselves.
+
+    Data of float32 are made int8 first, by their largest absolute value, and the scaling is for them as they came.
+    """
     x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
-    if x.dtype != jnp.int8:
+    unit: Any = 1
+    if x.dtype == jnp.float32:
+        reach = intgemm_maxabsolute(x)
+        x, unit = _prepared(x, reach), _one(reach) / 127
+    elif x.dtype != jnp.int8:
         raise TypeError(
-            f"intgemm_fully_connected takes int8 data (intgemm_prepare_data), got {x.dtype}"
+            "intgemm_fully_connected takes float32 or int8 data (intgemm_prepare_data), "
+            f"got {x.dtype}"
         )
     total = of_bytes(x, weight)
     if out_type == "int32":
         given = [v for v in (scaling, bias) if v is not None]
         return total if no_bias or not given else total + given[-1].astype("int32")
-    made = total.astype("float32") * _one(scaling)
+    if scaling is None:
+        raise ValueError(
+            "intgemm_fully_connected(out_type='float32') needs its scaling, one number"
+        )
+    made = total.astype("float32") * (_one(scaling) * unit)
     return made if no_bias or bias is None else made + bias

@@ -23,7 +23,8 @@ def prop_of(params: Mapping[str, Any]) -> Any:
             f"Cannot find custom operator {kind}{errors.did_you_mean(kind, registry)}. "
             "Register it with @mx.operator.register(name)"
         )
-    return cls(**options)
+    with errors.told(kind):
+        return cls(**options)
 
 
 def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:

@@ -208,7 +208,8 @@ def _shapes_of_custom(node: Node, ins: Sequence[Any]) -> Any:
     if ins[0] is None or None in ins[0]:
         return ins, [None] * node.count()
     given = [[] if s is None else [k or 0 for k in s] for s in ins[:n]]
-    found = [*prop.infer_shape(given), []][:3]
+    with errors.told(node.params["op_type"]):
+        found = [*prop.infer_shape(given), []][:3]
     return [tuple(s) for s in (*found[0], *found[2])], [tuple(s) for s in found[1]]
 
 
@@ -219,7 +220,9 @@ def _types_of_custom(node: Node, ins: Sequence[Any]) -> Any:
     n = len(prop.list_arguments())
     if not n or ins[0] is None:
         return ins, [None]
-    found = [*prop.infer_type([None if t is None else np.dtype(t).type for t in ins[:n]]), []][:3]
+    known = [None if t is None else np.dtype(t).type for t in ins[:n]]
+    with errors.told(node.params["op_type"]):
+        found = [*prop.infer_type(known), []][:3]
     states = found[2] or ["float32"] * (len(ins) - n)
     return [*found[0], *states], found[1]
 

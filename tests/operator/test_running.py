@@ -331,6 +331,24 @@ def test_a_name_that_is_registered_anew_is_another_operator(operator):
 # ---- errors, interrupts, threads -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("where", ["__init__", "infer_shape", "infer_type", "create_operator"])
+def test_an_error_of_its_description_is_an_mxnet_error_too(where):
+    """MXNet 1.9.1 and 2.0.0b1 raise an MXNetError."""
+
+    def fails(self, *args):
+        raise LookupError("my words")
+
+    body = {"create_operator": lambda self, *args: mx.operator.CustomOp(), where: fails}
+    made = type("Prop", (mx.operator.CustomOpProp,), body)
+    mx.operator.register(f"fails_in_{where}")(made)
+    with pytest.raises(mx.MXNetError, match="LookupError in the custom operator.*my words"):
+        mx.nd.Custom(mx.nd.ones(2), op_type=f"fails_in_{where}")
+    if where != "create_operator":
+        with pytest.raises(mx.MXNetError, match="LookupError in the custom operator.*my words"):
+            symbol = mx.sym.Custom(mx.sym.var("x"), op_type=f"fails_in_{where}")
+            symbol.infer_type(x="float32") if where == "infer_type" else symbol.infer_shape(x=(2,))
+
+
 @pytest.mark.parametrize("where", ["forward", "backward"])
 @pytest.mark.parametrize("hybridized", [False, True])
 def test_an_error_is_of_its_own_kind_with_the_users_line(operator, where, hybridized):

@@ -340,3 +340,19 @@ def test_the_diagonal_next_to_a_matrix_is_empty(k):
     assert mx.nd.diag(mx.nd.ones((2, 3)), k=k).size == 0
     with pytest.raises(mx.MXNetError, match="outside of matrices of 2 rows and 3 columns"):
         mx.nd.diag(mx.nd.ones((2, 3)), k=k + (1 if k > 0 else -1))
+
+
+@pytest.mark.parametrize("out_type", ["float32", "int32"])
+def test_products_of_bytes_prepare_floats_themselves(out_type):
+    data, weight = onp.sin(onp.arange(192.0)).reshape(3, 64), onp.arange(512) % 41 - 20
+    prepared = mx.nd.array(weight.reshape(8, 64), dtype="int8")
+    multiply = mx.nd.contrib.intgemm_fully_connected
+    options = {"num_hidden": 8, "no_bias": True, "out_type": out_type}
+    given = [mx.nd.array([2.0])] if out_type == "float32" else []
+    got = multiply(mx.nd.array(data), prepared, *given, **options).asnumpy()
+    reach = onp.abs(data).max()
+    whole = onp.rint(data * 127 / reach) @ weight.reshape(8, 64).T
+    want = whole * 2 * reach / 127 if given else whole
+    onp.testing.assert_allclose(got, want, rtol=1e-5)
+    with pytest.raises(mx.MXNetError, match="needs its scaling|float32 or int8"):
+        multiply(mx.nd.array(data, dtype="float64" if not given else None), prepared, **options)
