@@ -439,7 +439,7 @@ class Derivative(Call):
     """The call computing the gradients of a call's wanted inputs from (inputs, given cotangents).
 
     ``wants`` and ``has`` tell which inputs are wanted and which results have a cotangent, ``many`` whether the call
-    gives a tuple. A row's calls and their derivatives stay, and ``forward`` names them; a graph's are not held by theirs.
+    gives a tuple. ``forward`` names a row's call, or its derivative, for these stay; a graph is not held by its own.
     """
 
     __slots__ = ("has", "many", "wants")
