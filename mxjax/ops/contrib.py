@@ -182,10 +182,12 @@ def box_nms(
     order = in_order(jnp.where(valid, -score, jnp.inf), 1, False)
     flat, valid = _rows(flat, order), _rows(valid, order)
     m = min(n, topk) if topk > 0 else n  # the others are dropped, and need not be compared
-    best = flat[:, :m]
+    best = lax.slice_in_dim(flat, 0, m, axis=1)
     kinds = best[:, :, id_index] if id_index >= 0 and not force_suppress else None
     boxes = lax.slice_in_dim(best, coord_start, coord_start + 4, axis=2)
-    keep = unsuppressed(boxes, kinds, valid[:, :m], overlap_thresh, in_format)
+    keep = unsuppressed(
+        boxes, kinds, lax.slice_in_dim(valid, 0, m, axis=1), overlap_thresh, in_format
+    )
     if in_format != out_format:
         boxes = lax.slice_in_dim(flat, coord_start, coord_start + 4, axis=2)
         turned = _convert(boxes, in_format)

@@ -347,6 +347,20 @@ def test_a_global_mean_has_one_trace():
     assert len(traces(call)) <= before + 1
 
 
+def test_boxes_of_which_only_the_best_count_have_one_trace():
+    call = TABLE["box_nms"].bind((("topk", 3),))
+    before = len(traces(call))
+    for count, samples in ((7, 2), (9, 4), (8, 5)):
+        x = np.zeros((samples, count, 6), "float32")
+        x[:, :, 1] = np.arange(1, count + 1) / count
+        x[:, :, 2] = x[:, :, 3] = 2 * np.arange(count)  # apart from each other
+        x[:, :, 4:] = x[:, :, 2:4] + 1
+        got = bound(call, x).run([x])[0]
+        np.testing.assert_array_equal(got[:, :3], x[:, :-4:-1])
+        assert (got[:, 3:] == -1).all()
+    assert len(traces(call)) <= before + 1
+
+
 def test_a_primitive_of_ours_is_traced_once_for_its_shape_and_its_run(monkeypatch):
     call = TABLE["convolution"].bind(
         (("kernel", (3, 3)), ("no_bias", True), ("num_filter", 5), ("pad", (1, 1)))
