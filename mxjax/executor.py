@@ -19,7 +19,7 @@ from .display.reprs import Shown
 from .modes import generation
 from .scopes import scope
 from .symbol import infer, types
-from .symbol.bound import by_name, ends_alone, keys_of, no_duplicates, request_of
+from .symbol.bound import by_name, ends_alone, keys_of, no_duplicates, request_of, shared_in
 from .symbol.cached import CachedOp
 from .symbol.monitored import Listener
 from .symbol.node import Node, states_of, walk
@@ -599,6 +599,7 @@ def simple_bind(
     shared: Executor | None,
     shapes: dict[str, Any],
     group2ctx: Mapping[str, Device] | None = None,
+    buffer: dict[str, NDArray] | None = None,
 ) -> Executor:
     """An executor whose arrays are made for these shapes (`Symbol.simple_bind`)."""
     device = current_device() if device is None else device
@@ -616,6 +617,7 @@ def simple_bind(
         )
     arrays: dict[str, NDArray] = {}
     places = places_of(sym, device, group2ctx) or {}
+    names, states = sym.list_arguments(), sym.list_auxiliary_states()
     for node in nodes:
         if node.is_variable and node.name not in arrays:
             shape = found.found[node][0]
@@ -623,14 +625,18 @@ def simple_bind(
             if old is not None and old.shape == shape and types.name_of(old.dtype) == dtypes[node]:
                 arrays[node.name] = old
             else:
-                home = places.get(node, device)
-                arrays[node.name] = _zeros(shape, dtypes[node], home, _stype_of(node, stype_dict))
-    names, states = sym.list_arguments(), sym.list_auxiliary_states()
+                parts = shape, dtypes[node], places.get(node, device), _stype_of(node, stype_dict)
+                room = None if node.name in states else buffer
+                arrays[node.name] = shared_in(room, node.name, _zeros, *parts)
     wanted = [n for n in names if request_of(grad_req, n, names) != "null"]
     rows = _looked_up(nodes)
     stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
     grads = {
-        n: _zeros(arrays[n].shape, arrays[n].dtype, arrays[n].device, stypes[n]) for n in wanted
+        n: shared_in(
+            buffer, f"grad of {n}", _zeros, of.shape, types.name_of(of.dtype), of.device, stypes[n]
+        )
+        for n, of in arrays.items()
+        if n in wanted
     }
     args, aux = {n: arrays[n] for n in names}, {n: arrays[n] for n in states}
     return Executor(sym, device, args, grads, grad_req, aux, group2ctx=group2ctx)

@@ -542,3 +542,23 @@ def test_a_backward_describes_no_operator_of_the_users_again():
             counts.append(len(made))
     assert grad.asnumpy().tolist() == [2, 6]
     assert counts[1] == counts[2]
+
+
+def test_executors_share_the_arrays_of_a_buffer():
+    """Names and what is shared are those of MXNet 1.9.1."""
+    data = mx.sym.var("data")
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(data, num_hidden=4, name="fc"), name="bn")
+    buffer = {}
+    first = net.simple_bind(mx.cpu(), data=(3, 5), shared_buffer=buffer)
+    names = net.list_arguments()
+    assert sorted(buffer) == sorted([*names, *(f"grad of {n}" for n in names)])
+    second = net.simple_bind(mx.cpu(), data=(2, 5), shared_buffer=buffer)
+    second.arg_dict["fc_weight"][:] = 7
+    assert (first.arg_dict["fc_weight"].asnumpy() == 7).all()
+    assert second.arg_dict["data"].shape == (2, 5) and buffer["data"].shape == (3, 5)
+    larger = net.simple_bind(mx.cpu(), data=(6, 5), shared_buffer=buffer)
+    assert buffer["data"].shape == buffer["grad of data"].shape == (6, 5)
+    buffer["data"][:] = 1
+    assert (larger.arg_dict["data"].asnumpy() == 1).all()
+    other = net.simple_bind(mx.cpu(), data=(6, 5), shared_buffer={})
+    assert (other.arg_dict["fc_weight"].asnumpy() == 0).all()

@@ -47,7 +47,11 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     return out
 
 
-def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  # noqa: A002
+def histogram(
+    a: NDArray,
+    bins: Any = 10,
+    range: Any = None,  # noqa: A002
+) -> list[NDArray] | tuple[NDArray, ...]:
     """Counts of the numbers in bins, and the bins' edges.
 
     Args:
@@ -56,14 +60,14 @@ def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  
       range: the lower and upper end of the bins.
 
     Returns:
-      the counts, and the edges.
+      the counts, and the edges: a tuple of float32 where NumPy chose the range, otherwise a list.
     """
     import numpy
 
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     counts, found = numpy.histogram(a.asnumpy(), edges, range)
     if range is None and edges is bins:  # MXNet asks NumPy then, and makes float32 of both
-        return [array(counts, dtype="float32"), array(found, dtype="float32")]
+        return array(counts, dtype="float32"), array(found, dtype="float32")
     return [array(counts, dtype="int64"), array(found, dtype=a.dtype)]
 
 

@@ -423,6 +423,11 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: Any, method: str, nan: bool) 
     x = a if a.dtype == np.float64 else a.astype("float32")
     fn = jnp.nanquantile if nan else jnp.quantile
     q = jnp.asarray(q, x.dtype)
+    axes = axes_of(axis, x.ndim)
+    if any(isinstance(x.shape[d], int) and x.shape[d] == 0 for d in axes):
+        # As NumPy's median; MXNet reads memory that nobody wrote.
+        left = [1 if d in axes else n for d, n in enumerate(x.shape) if keepdims or d not in axes]
+        return jnp.full((*q.shape, *left), np.nan, x.dtype)
 
     def by(rule: str) -> Any:
         return fn(x, q, axis=axis, keepdims=bool(keepdims), method=rule)

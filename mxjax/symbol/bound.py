@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import errors
 from ..array.ndarray import NDArray
+from . import types
 from .custom import prop_of
 from .node import Entry, Node
 from .run import is_custom
@@ -107,3 +108,24 @@ def _asks_for_heads(prop: Any) -> bool:
         list(range(m)), list(range(m, m + n)), list(range(m + n, 2 * m + n))
     )
     return any(k < m for k in asked)
+
+
+def shared_in(
+    buffer: dict[str, Any] | None,
+    name: str,
+    make: Callable[..., Any],
+    shape: Any,
+    dtype: str,
+    device: Any,
+    stype: str,
+) -> Any:
+    """An array that is made, or the buffer's of the same name, shape and dtype; larger ones take its place there."""
+    if buffer is None or stype != "default":
+        return make(shape, dtype, device, stype)
+    old = buffer.get(name)
+    if old is not None and (old.shape, types.name_of(old.dtype)) == (shape, dtype):
+        return old
+    new = make(shape, dtype, device, stype)
+    if old is None or old.size < new.size:
+        buffer[name] = new
+    return new

@@ -350,8 +350,9 @@ class Symbol(Declared):
     ) -> Executor:
         """An `Executor` with arrays of its own; ``kwargs`` are the shapes of some of them.
 
-        ``group2ctx`` are the devices of nodes by their attribute ``ctx_group``. The shared buffers are accepted: what
-        may share memory is decided when the program is compiled.
+        ``group2ctx`` are the devices of nodes by their attribute ``ctx_group``. Arrays of ``shared_exec`` and of
+        the dictionary ``shared_buffer`` are taken where names, shapes and dtypes are the same. The buffer gets
+        the others: arguments by their names, gradients as ``grad of`` and the name.
 
         Raises:
           RuntimeError: the shapes do not suffice, or do not fit together.
@@ -359,7 +360,15 @@ class Symbol(Declared):
         from ..executor import simple_bind
 
         return simple_bind(
-            self, ctx, grad_req, type_dict, stype_dict, shared_exec, kwargs, group2ctx
+            self,
+            ctx,
+            grad_req,
+            type_dict,
+            stype_dict,
+            shared_exec,
+            kwargs,
+            group2ctx,
+            shared_buffer,
         )
 
     def _simple_bind(

@@ -35,3 +35,14 @@ def test_among_nans_the_nearest_is_numpys():
             mx.np.array(x), mx.np.array([0.25, 0.5, 0.9]), axis=axis, method="nearest"
         )
         np.testing.assert_array_equal(got.asnumpy(), expected)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((0, 3), 0), ((2, 0), 1), ((0, 3), 1)])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_has_no_median(shape, axis, keepdims):
+    want = np.median(np.zeros(shape, "float32"), axis=axis, keepdims=keepdims)
+    x = mx.np.zeros(shape)
+    np.testing.assert_array_equal(mx.np.median(x, axis=axis, keepdims=keepdims).asnumpy(), want)
+    got = mx.np.percentile(x, mx.np.array([10, 50]), axis=axis, keepdims=keepdims)
+    np.testing.assert_array_equal(got.asnumpy(), np.stack([want, want]))
