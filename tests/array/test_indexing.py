@@ -333,3 +333,20 @@ def test_numbers_that_integers_do_not_hold(front, dtype):
     assert x.asnumpy().tolist() == [255 if dtype == "uint8" else -1, 0, 0]
     with pytest.raises(TypeError, match="NaN"):
         x[0:1] = [float("nan")]
+
+
+@pytest.mark.parametrize(
+    ("key", "lies"),
+    [
+        ((slice(None), slice(None)), True),
+        ((slice(1, 2), slice(0, 3)), True),
+        ((slice(1, 3), slice(0, 3)), False),
+        ((slice(0, 3, 2), slice(None)), False),
+        ((slice(None), slice(None, None, -1)), False),
+        ((slice(0, 0), slice(0, 2)), True),
+    ],
+)
+def test_whether_a_part_lies_in_one_piece(key, lies):
+    """As MXNet's own tests ask for it: NumPy says what does."""
+    assert mx.nd.NDArray._basic_indexing_slice_is_contiguous(key, (3, 4)) is lies
+    assert onp.zeros((3, 4))[key].flags.contiguous is lies
