@@ -58,6 +58,7 @@ def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
     return (*numbers[:-1], slice(last, last + 1))
 
 
+_ALL = slice(None)
 IN_GRAPH = (
     "Assigning to NDArrays that are already in a computational graph will cause undefined "
     "behavior when "
@@ -221,6 +222,8 @@ class Indexing(Handle):
         dims = v.aval.shape
         if self._legacy and dims and shapes_of_1x and shapes_of_1x[0]():
             key = _keeping_an_axis(key, dims)
+        if (type(key) is slice and dims and key == _ALL) or (type(key) is tuple and not key):
+            return self  # as in MXNet, recording or not
         static = v.seg is TRACED or local.st.seg.graph
         if type(key) is int and dims:
             entries: list[Any] = [in_range(key, 0, dims[0])]
@@ -251,7 +254,7 @@ class Indexing(Handle):
     def __setitem__(self, key: Any, value: Any) -> None:
         v = self._v or self._value()
         dims = v.aval.shape
-        whole = (key is Ellipsis) or (type(key) is slice and key == slice(None))
+        whole = (key is Ellipsis) or (type(key) is slice and key == _ALL)
         if local.st.taping:
             check_write(self, whole, value)
         if whole:

@@ -130,6 +130,20 @@ def test_chains_of_views_write_through():
     assert not row.asnumpy().any()
 
 
+@pytest.mark.parametrize("front", ["np", "nd"])
+def test_a_whole_slice_is_the_array_itself(front):
+    """MXNet's: ``x[:] is x`` in both generations, while recording, too."""
+    x = getattr(mx, front).array([[1.0, 2.0]])
+    x.attach_grad()
+    assert x[:] is x and x[()] is x
+    assert x[...] is not x and x[:, :] is not x and x[0:1] is not x
+    with autograd.record():
+        y = x[:]
+        z = y * 3
+    z.backward()
+    assert y.grad.asnumpy().tolist() == [[3, 3]]
+
+
 def test_a_view_outlives_its_base():
     row = mx.np.arange(6).reshape(2, 3)[1]
     row += 1
