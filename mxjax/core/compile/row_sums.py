@@ -10,8 +10,13 @@ operands once: 2.4, 2.1 and 0.4):
 
     8x56x56x144   10.1 and 3.1     8x112x112x32   11.9 and 3.5     8x14x14x384   1.46 and 0.56
 
-Each number of a piece is a sum of its own, so that sums are more exact than in a row. A loop is one thread's: with
-several cores programs stay as they are.
+Each number of a piece is a sum of its own, so that sums are more exact than in a row. A loop is one thread's, and XLA's
+sums are divided among cores; on two of them loops are still faster, with larger pieces, as a turn costs more there
+(BatchNorm and relu with their gradients, ms by XLA, by pieces of 32 and of 256 KB):
+
+    8x56x56x144   14.4, 10.0 and 8.6    8x112x112x32   16.5, 8.5 and 6.6     8x28x28x128   2.5, 2.0 and 1.5
+
+With more than `MOST_CORES` programs stay as they are.
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ from .compiler_options import cores
 from .cpu_product import materialize
 
 PIECE = 32 << 10  # bytes of one array in a turn
+SEVERAL = 8  # times as many on several cores
+MOST_CORES = 4
 LEAST = 8  # turns
 _FOLD = 4  # rows of a piece that one row of a sum adds up in a turn
 _WIDTH = 512  # numbers side by side, of several pixels where there are fewer channels
@@ -47,7 +54,8 @@ _INLINE = 12  # of a call
 def pays(shape: Sequence[Any], dtype: Any) -> bool:
     """Whether sums over all but the last axis of such an array are made so, where it has its channels last."""
     sizes = all(isinstance(n, int) for n in shape)
-    return sizes and dtype == np.float32 and cores() == 1 and prod(shape) * 4 >= LEAST * PIECE
+    few = cores() <= MOST_CORES
+    return sizes and dtype == np.float32 and few and prod(shape) * 4 >= LEAST * PIECE
 
 
 # ---- the primitive ---------------------------------------------------------------------------------------
@@ -74,6 +82,12 @@ def _at_once(*given: Any, jaxpr: Any, shape: tuple[int, ...]) -> list[Any]:
     ]
 
 
+def _piece(shape: tuple[int, ...]) -> int:
+    """Bytes of a turn: there are to be `LEAST`."""
+    most = PIECE if cores() == 1 else SEVERAL * PIECE
+    return max(PIECE, min(most, 4 * prod(shape) // LEAST))
+
+
 def _divisor(n: int, most: int) -> int:
     return max(d for d in range(1, max(1, min(n, most)) + 1) if n % d == 0)
 
@@ -82,7 +96,7 @@ def _in_pieces(*given: Any, jaxpr: Any, shape: tuple[int, ...]) -> list[Any]:
     channels, pixels = shape[-1], prod(shape[:-1])
     abreast = _divisor(pixels, _WIDTH // channels)
     wide, rows = abreast * channels, pixels // abreast
-    high = max(1, PIECE // (4 * wide))
+    high = max(1, _piece(shape) // (4 * wide))
     turns = rows // high
     if turns < LEAST:
         return _at_once(*given, jaxpr=jaxpr, shape=shape)
@@ -182,7 +196,7 @@ def _is_literal(v: Any) -> bool:
 
 def merged(closed: Any) -> Callable[..., list[Any]] | None:
     """The function of a jaxpr with sums of pixels made together; None where there are none that gain by it."""
-    if cores() != 1 or not _sums(closed.jaxpr):
+    if cores() > MOST_CORES or not _sums(closed.jaxpr):
         return None
     plan = _Plan(closed)
     return plan.run if plan.groups else None

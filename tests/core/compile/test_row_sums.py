@@ -27,9 +27,10 @@ SHAPES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sums, "cores", lambda: 1)
+@pytest.fixture(autouse=True, params=[1, 2], ids=["one_core", "two_cores"])
+def _cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces are larger where there are several."""
+    monkeypatch.setattr(row_sums, "cores", lambda: request.param)
 
 
 def sums_in(jaxpr: Any) -> list[int]:
@@ -181,7 +182,7 @@ def test_a_nan_stays_in_its_channel() -> None:
     assert np.isnan(y[..., 5]).all() and np.isfinite(np.delete(np.asarray(y), 5, -1)).all()
 
 
-def test_small_images_several_cores_and_other_sums_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_images_many_cores_and_other_sums_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     def pair(x: Any) -> Any:
         return (x - 1).sum((0, 1, 2)), (x * x).sum((0, 1, 2))
 
@@ -191,8 +192,22 @@ def test_small_images_several_cores_and_other_sums_stay(monkeypatch: pytest.Monk
     assert row_sums.merged(jax.jit(lambda x: (x * x).sum((1, 2, 3))).trace(large).jaxpr) is None
     # One sum of what lies in memory gains nothing.
     assert row_sums.merged(jax.jit(lambda x: x.sum((0, 1, 2))).trace(large).jaxpr) is None
-    monkeypatch.setattr(row_sums, "cores", lambda: 2)
+    monkeypatch.setattr(row_sums, "cores", lambda: row_sums.MOST_CORES)
+    assert row_sums.merged(jax.jit(pair).trace(large).jaxpr) is not None
+    monkeypatch.setattr(row_sums, "cores", lambda: row_sums.MOST_CORES + 1)
     assert row_sums.merged(jax.jit(pair).trace(large).jaxpr) is None
+    assert not row_sums.pays(large.shape, large.dtype)
+
+
+def test_pieces_of_several_cores_are_larger_where_they_leave_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shapes = {(8, 112, 112, 32): 256, (4, 64, 64, 16): 128, (4, 32, 32, 16): 32}  # KB
+    for cores in (1, 2):
+        monkeypatch.setattr(row_sums, "cores", lambda cores=cores: cores)
+        for shape, kilobytes in shapes.items():
+            assert row_sums._piece(shape) == (32 if cores == 1 else kilobytes) << 10
+            assert 4 * np.prod(shape) >= row_sums.LEAST * row_sums._piece(shape)
 
 
 def test_a_sum_that_needs_another_is_not_made_with_it() -> None:
