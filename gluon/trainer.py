@@ -14,6 +14,7 @@ from mxjax.core import flush_thread, local, span
 from mxjax.core.hooks import tell_step
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 from mxjax.files.atomic import read_whole, write_whole
+from mxjax.modes import generation
 
 from .bases.pickling import CopiedTrainer
 from .graphs.static_alloc import takes_zeros
@@ -85,7 +86,7 @@ class Trainer(CopiedTrainer):
         self._ignores_stale = False
         self._amp_loss_scaler: Any = None
         self._amp_scaled = False  # whether the gradients are those of a scaled loss
-        if update_on_kvstore and self._optimizer.aggregate_num > 1:
+        if update_on_kvstore and self._optimizer.aggregate_num > 1 and generation() != 1:
             raise MXNetValueError(
                 "Cannot set update_on_kvstore=True when optimizer.aggregate_num > 1."
             )

@@ -195,6 +195,26 @@ def test_requests():
         y.backward()
 
 
+@pytest.mark.parametrize(("req", "second"), [("write", [20, 24]), ("add", [32, 40])])
+def test_a_variable_is_given_numpys_numbers_while_recording(req, second):
+    """Values of MXNet 1.9.1; lists, numbers, arrays of its own and parts are refused there, too."""
+    x = mx.nd.array([1.0, 2.0])
+    x.attach_grad(req)
+    for given, want in (([3, 4], [12, 16]), ([5, 6], second)):
+        with autograd.record():
+            x[:] = onp.array(given, "float32")
+            y = 2 * x * x
+        y.backward()
+        assert x.grad.asnumpy().tolist() == want and x.asnumpy().tolist() == given
+    with autograd.record():
+        for key, wrong in ((slice(None), [1.0, 1.0]), (slice(0, 1), onp.ones(1, "float32"))):
+            with pytest.raises(mx.MXNetError, match="already in a computational graph"):
+                x[key] = wrong
+        h = x * 2
+        with pytest.raises(mx.MXNetError, match="already in a computational graph"):
+            h[:] = onp.zeros(2)
+
+
 def test_in_place_while_recording():
     x = var([1.0, 2.0])
     c = mx.np.zeros(2)

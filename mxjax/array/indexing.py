@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from .. import errors, settings
-from ..core import Call, is_recording, record, record2, record_scalar
+from ..core import Call, Leaf, is_recording, record, record2, record_scalar
 from ..core.calls.state import local
 from ..core.calls.value import TRACED, Dynamic, Value, seen
 from ..core.run.sync import transfer
@@ -458,14 +458,18 @@ def _after_masks(made: Value, key: Any) -> Value:
 
 
 def check_write(x: Handle, whole: bool, value: Any) -> None:
-    """While autograd records, an array that takes part in the graph must keep its value."""
+    """While autograd records, an array that takes part in the graph must keep its value.
+
+    But a variable may be given the numbers of a NumPy array as a whole, as in MXNet: they are what counts from then on.
+    """
     root: Handle = x
     while root._v is None:
         base: View = root._base
         if base.leaf is not None:
             raise errors.MXNetError(IN_GRAPH)
         root = base.base
-    if root._v.tape is not None:
+    given = whole and isinstance(value, np.ndarray) and isinstance(root._v.tape, Leaf)
+    if root._v.tape is not None and not given:
         raise errors.MXNetError(IN_GRAPH)
     if not whole and isinstance(value, Handle) and value._value().tape is not None:
         raise errors.MXNetNotImplementedError(_PART)

@@ -353,6 +353,19 @@ def train(devices, steps=4, hybrid=False, **kwargs):
     return [p.list_data()[0].asnumpy() for p in net.collect_params().values()], counts
 
 
+@pytest.mark.parametrize("generation", ["1.9", "2.0"])
+def test_a_store_that_updates_with_an_optimizer_of_many_at_once(generation):
+    """MXNet 2 refuses it, 1.9 does not."""
+    weight = mx.gluon.Parameter("weight", shape=(2,))
+    weight.initialize(mx.init.One())
+    with mx.config.scope(compat_version=generation):
+        if generation == "2.0":
+            with pytest.raises(ValueError, match="aggregate_num > 1"):
+                mx.gluon.Trainer([weight], "lamb", update_on_kvstore=True)
+        else:
+            mx.gluon.Trainer([weight], "lamb", update_on_kvstore=True)
+
+
 @pytest.mark.programs
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("kvstore", ["local", "device"])
