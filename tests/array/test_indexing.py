@@ -135,7 +135,7 @@ def test_a_whole_slice_is_the_array_itself(front):
     """MXNet's: ``x[:] is x`` in both generations, while recording, too."""
     x = getattr(mx, front).array([[1.0, 2.0]])
     x.attach_grad()
-    assert x[:] is x and x[()] is x
+    assert x[:] is x and x[()] is x and x[::1] is x
     assert x[...] is not x and x[:, :] is not x and x[0:1] is not x
     with autograd.record():
         y = x[:]
