@@ -145,14 +145,27 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
 
 def _by_modes(op: Op, arrays: Sequence[Any], attrs: Pairs) -> tuple[Sequence[Any], Pairs]:
     """Arguments as the thread's modes have them: the default dtype, training."""
-    if op.wide and default_dtype[0].itemsize == 8:
-        if "dtype" not in op.attr_params:
-            arrays = _widened(arrays, op.wide)
-        elif all(k != "dtype" or v is None for k, v in attrs):
-            attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", op.wide))
+    if op.wide and default_dtype[0].itemsize == 8 and "dtype" not in op.attr_params:
+        arrays = _widened(arrays, op.wide)
+    elif op.wide and all(k != "dtype" or v is None for k, v in attrs):
+        if dtype := _default_of(op, arrays):
+            attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", dtype))
     if op.modal:
         attrs = (*attrs, ("is_train", local.st.training))
     return arrays, attrs
+
+
+def _default_of(op: Op, arrays: Sequence[Any]) -> str | None:
+    """The dtype that the modes give a call without one; None: the row's."""
+    if _keeps_floats(op) and isinstance(arrays[0], NDArray):
+        given = np.dtype(arrays[0].dtype)
+        if given.kind not in "biu":
+            return given.name
+    return op.wide if default_dtype[0].itemsize == 8 else None
+
+
+def _keeps_floats(op: Op) -> bool:
+    return op.precision.keeps_floats and _version() == "1.9"
 
 
 def _operands(
@@ -354,7 +367,7 @@ def _changing(
 
 def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What the bound call depends on, where all arrays come in order; it may not be hashable."""
-    if op.wide and default_dtype[0].itemsize == 8:
+    if op.wide and (default_dtype[0].itemsize == 8 or _keeps_floats(op)):
         return None
     n = op.n_arrays
     given = 0

@@ -97,6 +97,8 @@ class Precision:
     #: It adds up along axes (``"axes"``), or in a product of matrices (``"products"``): what `precision.accumulation` and
     #: `precision.product_accumulation` keep in a wider dtype.
     sums: str | None = None
+    #: Without a dtype MXNet 1 gives the result of floats their dtype, where MXNet 2 gives it the default one.
+    keeps_floats: bool = False
 
 
 @dataclass(slots=True)

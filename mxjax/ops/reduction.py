@@ -85,7 +85,7 @@ _sum, _prod = _total(jnp.sum), _total(jnp.prod)
 
 
 def mean(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
-    """float32 whatever the array is, unless told otherwise."""
+    """float32 whatever the array is, unless told otherwise; MXNet 1's keeps floats as they are."""
     dtype = np.dtype(dtype or "float32")
     if dtype.kind in "iu":  # the sum, too, is in this dtype, and wraps there
         axes = axes_of(axis, x.ndim)
@@ -205,6 +205,7 @@ reduction(
     amp="full",
     methods="np",
     wide="float64",
+    keeps_floats=True,
     onnx=("reduced", "ReduceMean"),
     sums="axes",
 )

@@ -356,3 +356,20 @@ def test_products_of_bytes_prepare_floats_themselves(out_type):
     onp.testing.assert_allclose(got, want, rtol=1e-5)
     with pytest.raises(mx.MXNetError, match="needs its scaling|float32 or int8"):
         multiply(mx.nd.array(data, dtype="float64" if not given else None), prepared, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "bool"])
+def test_dtypes_of_means_by_generation(dtype):
+    """Values of MXNet 1.9.1 and 2.0.0b1."""
+    x = mx.np.array([[1, 0], [1, 1]], dtype=dtype)
+    kept = dtype if dtype.startswith("float") else "float32"
+    for version, want in (("1.9", kept), ("2.0", "float32"), ("1.9", kept)):
+        with mx.config.scope(compat_version=version):
+            for made in (x.mean(), mx.np.mean(x, axis=0), mx.np.mean(x, keepdims=True)):
+                assert made.dtype == want
+            assert mx.np.mean(x, dtype="float16").dtype == "float16"
+
+
+def test_a_mean_of_float64_keeps_its_digits_in_mxnet_1():
+    with mx.config.scope(compat_version="1.9"):
+        assert mx.np.array([16777217.0, 16777219.0], dtype="float64").mean().item() == 16777218.0
