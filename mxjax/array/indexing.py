@@ -58,7 +58,6 @@ def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
     return (*numbers[:-1], slice(last, last + 1))
 
 
-_ALL = (slice(None), slice(None, None, 1))
 IN_GRAPH = (
     "Assigning to NDArrays that are already in a computational graph will cause undefined "
     "behavior when "
@@ -201,6 +200,16 @@ _WRITE = TABLE["_write"].bind()
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
+def _is_whole(key: Any) -> bool:
+    """Whether a key is ``:`` or ``::1``; its ends may be arrays, which are not compared with anything."""
+    return (
+        type(key) is slice
+        and key.start is None
+        and key.stop is None
+        and (key.step is None or (type(key.step) is int and key.step == 1))
+    )
+
+
 class Indexing(Handle):
     """``x[key]`` and ``x[key] = value``."""
 
@@ -222,7 +231,7 @@ class Indexing(Handle):
         dims = v.aval.shape
         if self._legacy and dims and shapes_of_1x and shapes_of_1x[0]():
             key = _keeping_an_axis(key, dims)
-        if (type(key) is slice and dims and key in _ALL) or (type(key) is tuple and not key):
+        if (dims and _is_whole(key)) or (type(key) is tuple and not key):
             return self  # as in MXNet, recording or not
         static = v.seg is TRACED or local.st.seg.graph
         if type(key) is int and dims:
@@ -254,7 +263,7 @@ class Indexing(Handle):
     def __setitem__(self, key: Any, value: Any) -> None:
         v = self._v or self._value()
         dims = v.aval.shape
-        whole = (key is Ellipsis) or (type(key) is slice and key in _ALL)
+        whole = key is Ellipsis or _is_whole(key)
         if local.st.taping:
             check_write(self, whole, value)
         if whole:

@@ -70,16 +70,16 @@ class Interop(Handle):
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         """A DLPack capsule of the array's own memory, to be read: others may lie on it (`to_dlpack_for_write`)."""
-        return self.jax.__dlpack__(**kwargs)
+        from .lent import only_read
+
+        return only_read(self.jax.__dlpack__(**kwargs))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.jax.__dlpack_device__()  # type: ignore[no-any-return]
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule, to be read by another library."""
-        from .lent import only_read
-
-        return only_read(self.__dlpack__())
+        return self.__dlpack__()
 
     def to_dlpack_for_write(self) -> Any:
         """A DLPack capsule; what the other library writes through it is seen here, and what is written here there.

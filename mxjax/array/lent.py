@@ -20,7 +20,7 @@ from ..core.run.sync import transfer
 from ..ops.keys import resolve
 from .handle import Handle, to_value
 from .ndarray import NDArray
-from .view import View, view
+from .view import View, view, written_outside
 
 #: XLA reads memory where it lies if it begins at a multiple of so many bytes, and copies it otherwise.
 _ALIGNMENT = 64
@@ -66,6 +66,7 @@ class _Lent(NDArray):
         if self._written:
             self._v = _with_history(_on(self._memory, v.aval.device), v)
             self._aliased = True
+            written_outside.add(self._v)
 
 
 def _with_history(v: Value, of: Value) -> Value:
@@ -91,6 +92,8 @@ def lent(cls: type[Handle], memory: np.ndarray, device: Any, written: bool = Fal
     root._memory = memory
     root._aliased = aliased
     root._written = written
+    if aliased and written:
+        written_outside.add(root._value())
     return view(root, None, None, cls=cls, taped=True)
 
 
@@ -114,6 +117,7 @@ def given_away(x: Any) -> np.ndarray | None:
         root._v = None
         root = made
     root._written = root._aliased = True
+    written_outside.add(root._v)
     memory = root._memory
     return memory.reshape(-1)[first : first + count].reshape(x.shape)
 
@@ -130,19 +134,25 @@ def _copied(v: Value) -> np.ndarray:
 
 # ---- DLPack ------------------------------------------------------------------------------------
 
-_api = ctypes.pythonapi
-_api.PyCapsule_GetPointer.restype = _api.PyCapsule_GetContext.restype = ctypes.c_void_p
-_api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_api.PyCapsule_GetContext.argtypes = [ctypes.py_object]
-_api.PyCapsule_SetContext.argtypes = [ctypes.py_object, ctypes.c_void_p]
+# Of our own, since the functions of `ctypes.pythonapi` and their signatures are everybody's.
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_context_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
+    ("PyCapsule_GetContext", ctypes.pythonapi)
+)
+_set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCapsule_SetContext", ctypes.pythonapi)
+)
+_MARK = object()
 #: The context of capsules whose memory is not to be written to, which the protocol's first version cannot say.
-_READ_ONLY = id(_api)
+_READ_ONLY = id(_MARK)
 _CPU = 1  # DLPack's number of it
 
 
 def only_read(capsule: Any) -> Any:
     """The capsule, marked: arrays that are made of it do not write to its memory."""
-    _api.PyCapsule_SetContext(capsule, _READ_ONLY)
+    _set_context(capsule, _READ_ONLY)
     return capsule
 
 
@@ -151,14 +161,14 @@ class _Capsule:
 
     def __init__(self, capsule: Any):
         self._capsule = capsule
-        self.read_only = _api.PyCapsule_GetContext(capsule) == _READ_ONLY
+        self.read_only = _context_of(capsule) == _READ_ONLY
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         try:
-            at = _api.PyCapsule_GetPointer(self._capsule, b"dltensor")
+            at = _pointer_of(self._capsule, b"dltensor")
         except ValueError:
             raise errors.MXNetValueError(
                 "the DLPack capsule was consumed already: each can be read once"

@@ -14,6 +14,8 @@ from ..ops.table import TABLE
 from .handle import Handle
 
 _UNTAPED = TABLE["_detach"].bind()
+#: Values on memory that somebody outside writes to (`lent.py`): what views show of them is read anew each time.
+written_outside: weakref.WeakSet[Value] = weakref.WeakSet()
 
 
 class View:
@@ -52,7 +54,7 @@ class View:
         if shown is not None and shown[0]() is now:
             return shown[1]
         v = self._read(now)
-        if not now.shared:  # others may write there, and the value stays the same one
+        if not (now.shared and now in written_outside):
             self._shown = weakref.ref(now), v
         return v
 
@@ -132,4 +134,4 @@ def reshaped(base: Handle, shape: tuple[int, ...], reverse: bool = False) -> Any
     return view(base, TABLE["reshape@nd"].bind(attrs), _WRITE_RESHAPED)
 
 
-__all__ = ["View", "alias", "converted", "reshaped", "view"]
+__all__ = ["View", "alias", "converted", "reshaped", "view", "written_outside"]

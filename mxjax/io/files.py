@@ -136,9 +136,8 @@ def _libsvm(path: str, width: int) -> tuple[np.ndarray, list[tuple[np.ndarray, n
             first, *pairs = line.split(b"#")[0].split()
             columns = np.array([int(each.partition(b":")[0]) for each in pairs], np.int64)
             found = np.array([float(each.partition(b":")[2]) for each in pairs], np.float32)
-            labels.append(
-                float(first.partition(b":")[0])
-            )  # a label may have a weight, label:weight
+            # a label may have a weight, label:weight
+            labels.append(float(first.partition(b":")[0]))
         except (ValueError, OverflowError):
             raise FormatError(
                 f"{path}, line {number}: label column:value ... was expected, here is {line[:80]!r}"

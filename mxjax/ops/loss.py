@@ -174,9 +174,8 @@ def _softmax_output(
         else:
             labels = y.reshape(-1).astype("int32")
             places = p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1]
-            y = labels[: prod(places)].reshape(
-                places
-            )  # in MXNet's shape of labels there may be more
+            # in MXNet's shape of labels there may be more
+            y = labels[: prod(places)].reshape(places)
             hot = jax.nn.one_hot(y, classes, axis=axis, dtype=p.dtype)
             if not multi_output and (hasattr(alpha, "dtype") or alpha):
                 hot = hot * (1 - alpha) + (1 - hot) * alpha / max(classes - 1, 1)

@@ -144,6 +144,14 @@ def test_a_whole_slice_is_the_array_itself(front):
     assert y.grad.asnumpy().tolist() == [[3, 3]]
 
 
+def test_the_ends_of_a_slice_may_be_arrays():
+    x = mx.np.arange(4)
+    one = mx.np.array(1, dtype="int32")
+    assert x[one:].asnumpy().tolist() == [1, 2, 3] and x[::one] is not x
+    with pytest.raises(TypeError, match="scalar arrays"):
+        mx.nd.arange(4)[:: mx.nd.array([1], dtype="int32")]
+
+
 def test_a_view_outlives_its_base():
     row = mx.np.arange(6).reshape(2, 3)[1]
     row += 1

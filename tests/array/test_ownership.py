@@ -240,9 +240,21 @@ def test_memory_of_another_library(part):
 
 def test_memory_to_be_read_is_not_written():
     x = fresh(4)
-    for y in (mx.nd.from_dlpack(x.to_dlpack_for_read()), mx.np.from_dlpack(x.jax)):
+    capsules = x.to_dlpack_for_read(), x.__dlpack__()
+    for y in (*map(mx.nd.from_dlpack, capsules), mx.np.from_dlpack(x.jax)):
         y[:] = 7
         assert (x.asnumpy() == 1).all() and (y.asnumpy() == 7).all()
+
+
+def test_a_view_of_what_others_only_see_is_computed_once():
+    x = fresh(8)
+    assert x.jax is not None
+    part = x[2:4]
+    assert part._value() is part._value()
+    memory = look(x)
+    first = part._value()
+    memory[:] = 5
+    assert part._value() is not first and part.asnumpy().tolist() == [5, 5]
 
 
 def test_gradients_of_an_array_that_others_write_to():
