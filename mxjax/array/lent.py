@@ -183,9 +183,18 @@ def from_dlpack(cls: type[Handle], obj: Any) -> Any:
 
     On a CPU what either side writes is seen by the other, but for memory that is to be read alone (JAX's, that of
     `to_dlpack_for_read`): when this array is written to, it gets memory of its own.
+
+    Raises:
+      TypeError: it is neither.
+      ValueError: the capsule was consumed already.
     """
     if type(obj).__name__ == "PyCapsule":
         obj = _Capsule(obj)
+    elif not hasattr(obj, "__dlpack_device__"):
+        raise errors.MXNetTypeError(
+            f"from_dlpack takes a DLPack capsule or an array with __dlpack__, got {type(obj).__name__}; "
+            "np.array(x) copies anything array-like"
+        )
     memory = None if getattr(obj, "read_only", False) else _writable(obj)
     if memory is not None:
         return lent(cls, memory, default_device(), written=True)

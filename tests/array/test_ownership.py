@@ -246,6 +246,11 @@ def test_memory_to_be_read_is_not_written():
         assert (x.asnumpy() == 1).all() and (y.asnumpy() == 7).all()
 
 
+def test_dlpack_of_what_has_none():
+    with pytest.raises(TypeError, match="an array with __dlpack__, got list"):
+        mx.np.from_dlpack([1.0, 2.0])
+
+
 def test_a_view_of_what_others_only_see_is_computed_once():
     x = fresh(8)
     assert x.jax is not None
