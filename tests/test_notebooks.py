@@ -12,9 +12,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# Those that take longest run with the slow tests; the others use the same wings.
+LONG = {"02_memory", "03_many_devices", "06_text", "08_records"}
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [])
+        for path in NOTEBOOKS
+    ],
+    ids=lambda p: p.stem,
+)
 def test_it_runs(path, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="comes with the extra: notebook")
     pytest.importorskip("ipykernel", reason="comes with the extra: notebook")
@@ -29,7 +39,7 @@ def test_it_runs(path, tmp_path, monkeypatch):
     client.execute()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_it_needs_an_installed_mxjax_alone_and_the_extras_that_it_names(path):
     """Nothing of a clone, and no package that the line with `pip install` does not bring."""
     cells = json.loads(path.read_text())["cells"]
