@@ -144,8 +144,8 @@ def small_step():
 )
 def test_memory_stays_flat(steps):
     step = small_step()
-    # Until it is a program, and the optimised one that is compiled beside it is there: both take memory once. What leaks
-    # some pages a step never settles.
+    # Until it is a program, and the optimised one, compiled beside it, is there: both take memory once. What leaks some
+    # pages a step never settles.
     before = 0
     for _ in range(20):
         for _ in range(250):
