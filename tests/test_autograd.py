@@ -212,7 +212,36 @@ def test_a_variable_is_given_numpys_numbers_while_recording(req, second):
                 x[key] = wrong
         h = x * 2
         with pytest.raises(mx.MXNetError, match="already in a computational graph"):
-            h[:] = onp.zeros(2)
+            h[0:1] = onp.zeros(1)
+
+
+@pytest.mark.parametrize("front", [mx.np, mx.nd], ids=["np", "nd"])
+@pytest.mark.parametrize(
+    "key", [slice(None), ..., (slice(None), slice(None)), (slice(0, 2), slice(0, 3))], ids=str
+)
+def test_a_result_is_given_numpys_numbers_while_recording(front, key):
+    """Values of MXNet 1.9.1 and 2.0.0b1: the numbers are NumPy's, the gradient goes to what the result was made of."""
+    x, w = (front.array(onp.full((2, 3), n, "float32")) for n in (1, 2))
+    x.attach_grad()
+    w.attach_grad()
+    with autograd.record():
+        t = x * 2
+        t[key] = onp.arange(6.0).reshape(2, 3)
+        y = t * w * 3
+    y.backward()
+    assert y.asnumpy().tolist() == [[0, 6, 12], [18, 24, 30]]
+    assert x.grad.asnumpy().tolist() == [[12] * 3] * 2
+    assert w.grad.asnumpy().tolist() == [[0, 3, 6], [9, 12, 15]]
+
+
+def test_a_constant_is_given_a_result_by_slices_that_take_all_of_it():
+    x, c = mx.np.array([[1.0, 2.0]]), mx.np.zeros((1, 2))
+    x.attach_grad()
+    with autograd.record():
+        c[:, :] = x * x
+        y = c * 3
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [[6, 12]] and c.asnumpy().tolist() == [[1, 4]]
 
 
 def test_in_place_while_recording():

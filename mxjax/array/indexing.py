@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from .. import errors, settings
-from ..core import Call, Leaf, is_recording, record, record2, record_scalar
+from ..core import Call, Node, is_recording, record, record2, record_scalar
 from ..core.calls.state import local
 from ..core.calls.value import TRACED, Dynamic, Value, seen
 from ..core.run.sync import transfer
@@ -265,7 +265,11 @@ class Indexing(Handle):
         dims = v.aval.shape
         whole = key is Ellipsis or _is_whole(key)
         if local.st.taping:
+            whole = whole or self._takes_all(key, dims)
             check_write(self, whole, value)
+            if whole and type(v.tape) is Node:
+                self._write_unseen(v, value)
+                return
         if whole:
             self._write_all(v, value)
             return
@@ -295,6 +299,13 @@ class Indexing(Handle):
         form, operands = _arrays(self, entries, written if static else None)
         self._set(record(_ADVANCED_ASSIGN.bind((("key", form),)), (v, given, *operands))[0])
 
+    def _takes_all(self, key: Any, dims: tuple[int, ...]) -> bool:
+        """Whether a key of slices is the whole array in its order: ``x[:, :]``, ``x[0:n]``."""
+        if type(key) not in (slice, tuple) or not key:
+            return False
+        entries, kind, _ = keys.parse(key, self, self._legacy)
+        return kind == keys.BASIC and _Place(entries, dims, None).same
+
     def _write_all(self, v: Value, value: Any) -> None:
         """``x[:] = value``."""
         given = self._given(value, v, True)
@@ -304,6 +315,17 @@ class Indexing(Handle):
             self._assign(given)
         else:
             self._set(record2(_WRITE, v, given))
+
+    def _write_unseen(self, v: Value, value: Any) -> None:
+        """``x[:] = numbers`` of NumPy: autograd, which follows x, sees nothing of it, as in MXNet."""
+        st = local.st
+        st.taping = False
+        st.refresh()
+        try:
+            self._write_all(v, value)
+        finally:
+            st.taping = True
+            st.refresh()
 
     def _mask_key(self, key: Any, dims: tuple[int, ...]) -> Any:
         """The key as one mask over the first axes, or ``None`` if it is something else."""
@@ -469,7 +491,8 @@ def _after_masks(made: Value, key: Any) -> Value:
 def check_write(x: Handle, whole: bool, value: Any) -> None:
     """While autograd records, an array that takes part in the graph must keep its value.
 
-    But a variable may be given the numbers of a NumPy array as a whole, as in MXNet: they are what counts from then on.
+    But it may be given the numbers of a NumPy array as a whole, as in MXNet: they are what counts from then on, and the
+    gradient goes where it went before.
     """
     root: Handle = x
     while root._v is None:
@@ -477,7 +500,7 @@ def check_write(x: Handle, whole: bool, value: Any) -> None:
         if base.leaf is not None:
             raise errors.MXNetError(IN_GRAPH)
         root = base.base
-    given = whole and isinstance(value, np.ndarray) and isinstance(root._v.tape, Leaf)
+    given = whole and isinstance(value, np.ndarray)
     if root._v.tape is not None and not given:
         raise errors.MXNetError(IN_GRAPH)
     if not whole and isinstance(value, Handle) and value._value().tape is not None:
