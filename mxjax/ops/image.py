@@ -806,6 +806,8 @@ def _hue(data: Any, turns: Any) -> Any:
     if data.shape[-1] == 1:
         return data
     xp, values = _module(data), _floating(data)
+    if values.dtype.itemsize == 2:
+        values = values.astype(np.float32)  # as MXNet computes colours
     turns = _fit(turns, values)
     scaled = (
         np.ascontiguousarray(values.transpose(2, 0, 1)) if xp is np else jnp.moveaxis(values, -1, 0)

@@ -617,6 +617,8 @@ def norm_row(
 ) -> Any:
     """L1 or L2 norm over axes; of everything it has shape (1,). Of integers it is cut off to one."""
     x = data if jnp.issubdtype(data.dtype, jnp.inexact) else data.astype("float64")
+    if x.dtype.itemsize == 2:  # 16 bits have no place for the squares
+        x = x.astype("float32")
     out = cast_like_c(norm(x, ord, axis, keepdims), np.dtype(out_dtype or data.dtype))
     return out.reshape(1) if out.ndim == 0 else out
 

@@ -299,6 +299,9 @@ def sum_pool(
     >>> float(sum_pool(jnp.ones((1, 1, 4, 4)), 2, 2)[0, 0, 0, 0])
     4.0
     """
+    if x.dtype.itemsize == 2:
+        options: Any = {"convention": convention, "global_pool": global_pool, "layout": layout}
+        return sum_pool(_wide(x), kernel, stride, pad, platform=platform, **options).astype(x.dtype)
     if global_pool:
         layout, *_ = _prepare(x, None, None, None, "valid", layout)
         axes = tuple(range(1, x.ndim - 1)) if layout[-1] == "C" else tuple(range(2, x.ndim))
@@ -352,7 +355,7 @@ def avg_pool(
     1.0
     """
     total = sum_pool(
-        x,
+        _wide(x),
         kernel,
         stride,
         pad,
@@ -361,12 +364,13 @@ def avg_pool(
         layout=layout,
         platform=platform,
     )
+    dtype = x.dtype
     layout = layout or LAYOUTS[x.ndim - 2][0]
     size = x.shape[1:-1] if layout[-1] == "C" else x.shape[2:]
     if global_pool:
         number = prod(size)
         array = np if isinstance(number, int) else jnp  # of a symbol
-        return total / array.asarray(number, x.dtype)
+        return (total / array.asarray(number, total.dtype)).astype(dtype)
     nd = x.ndim - 2
     kernel, stride, pad = _pair(kernel, nd, 1), _pair(stride, nd, 1), _pair(pad, nd, 0)
     counts = np.ones((1,) * nd)
@@ -382,7 +386,12 @@ def avg_pool(
     divisor = counts[None, ..., None] if layout[-1] == "C" else counts[None, None]
     if (counts == counts.flat[0]).all():
         divisor = counts.flat[0]
-    return total / np.asarray(divisor, x.dtype)
+    return (total / np.asarray(divisor, total.dtype)).astype(dtype)
+
+
+def _wide(x: jax.Array) -> jax.Array:
+    """Numbers of 16 bits as those of 32: sums of a window, and powers, have no place in them, as in MXNet."""
+    return x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
 
 
 def lp_pool(
@@ -405,8 +414,9 @@ def lp_pool(
         raise ValueError(f"p_value={p_value}: expected 1, 2 or 3")
     if p_value == 1:
         return sum_pool(x, kernel, stride, pad, **options)
+    dtype, x = x.dtype, _wide(x)
     total = sum_pool(x**p_value, kernel, stride, pad, **options)
     # The root's derivative is infinite at zero; a window of zeros has no gradient.
     zero = total == 0
     size = jnp.abs(jnp.where(zero, 1, total)) ** (1 / p_value)
-    return jnp.where(zero, 0, jnp.sign(total) * size).astype(x.dtype)
+    return jnp.where(zero, 0, jnp.sign(total) * size).astype(dtype)
