@@ -439,3 +439,26 @@ def test_an_array_that_is_dropped_goes_with_its_gradient_at_once():
         assert [ref() for ref in held] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_an_array_keeps_its_gradient_where_it_goes_to_the_device_that_it_is_on(hybridized):
+    """Values of MXNet 2.0.0b1: `as_in_context` of `np` is another array on the same memory, and autograd follows it."""
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x):
+            h = mx.np.tanh(x.as_in_context(mx.cpu()))
+            return (h.as_in_context(mx.cpu()) * 3).sum() + h.as_in_ctx(mx.cpu()).sum()
+
+    net = Net()
+    if hybridized:
+        net.hybridize()
+    x = var([0.0, 0.5])
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+    assert onp.allclose(x.grad.asnumpy(), [4, 3.145790976])
+    z = x.as_in_context(mx.cpu())
+    z[:] = 9
+    assert z is not x and x.tolist() == [9, 9] and z.grad.tolist() == x.grad.tolist()

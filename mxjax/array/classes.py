@@ -10,6 +10,7 @@ from .interop import NumpyDispatch
 from .ndarray import NDArray
 from .operators import install
 from .transformations import register_pytree, take_gradients_of_arrays
+from .view import converted
 
 
 class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet's name)
@@ -34,9 +35,9 @@ class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet'
         return (self._v or self._value()).aval.dtype
 
     def as_in_context(self, context: Any) -> Any:
-        """The array on a device; a new array on the same memory if it is there already."""
+        """The array on a device; a new array on the same memory, with the same gradient, if it is there already."""
         made = self.to_device(context)
-        return self.detach() if made is self else made
+        return converted(self, ndarray) if made is self else made
 
 
 NDArray._front = NDArray

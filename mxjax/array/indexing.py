@@ -45,6 +45,11 @@ def refuse_open(display: str, name_of: str, attrs: tuple[tuple[str, Any], ...]) 
             )
 
 
+def _has_ellipsis(key: Any) -> bool:
+    """Whether a key has an Ellipsis among others: `nd` keeps an axis then in MXNet 2, too."""
+    return type(key) is tuple and any(k is Ellipsis for k in key)
+
+
 def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
     """A key of one element with a slice for the last axis: what it reads has the shape (1,)."""
     numbers = key if type(key) is tuple else (key,)
@@ -229,7 +234,7 @@ class Indexing(Handle):
     def __getitem__(self, key: Any) -> Any:
         v = self._v or self._value()
         dims = v.aval.shape
-        if self._legacy and dims and shapes_of_1x and shapes_of_1x[0]():
+        if self._legacy and dims and shapes_of_1x and (_has_ellipsis(key) or shapes_of_1x[0]()):
             key = _keeping_an_axis(key, dims)
         if (dims and _is_whole(key)) or (type(key) is tuple and not key):
             return self  # as in MXNet, recording or not

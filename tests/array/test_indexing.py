@@ -372,3 +372,11 @@ def test_whether_a_part_lies_in_one_piece(key, lies):
     """As MXNet's own tests ask for it: NumPy says what does."""
     assert mx.nd.NDArray._basic_indexing_slice_is_contiguous(key, (3, 4)) is lies
     assert onp.zeros((3, 4))[key].flags.contiguous is lies
+
+
+@pytest.mark.parametrize("key", [(..., 0, 1), (0, ..., 1), (0, 1, ...)], ids=str)
+def test_one_element_by_a_key_with_an_ellipsis_keeps_an_axis_in_nd(key):
+    """Of MXNet 1.9.1 and 2.0.0b1, where `x[0, 1]` has none in the latter."""
+    x = mx.nd.array([[1, 2, 3]])
+    assert x[key].shape == (1,) and x[key].asscalar() == 2
+    assert mx.np.array([[1, 2, 3]])[key].shape == ()
