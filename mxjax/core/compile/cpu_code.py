@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from ..._jax_private import find
-from . import cpu_exp, cpu_nan, cpu_product
+from . import cpu_exp, cpu_nan, cpu_narrow, cpu_product
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -158,11 +158,11 @@ def lowering(platform: str = "cpu", quick: bool = False) -> dict[str, Any]:
 
     On other platforms that is what XLA has wrong on all of them (`cpu_nan.rules_of_bools`).
     """
-    return _lowering(platform, tuple(quick_rules.items()) if quick else ())
+    return _lowering(platform, quick, tuple(quick_rules.items()) if quick else ())
 
 
 @cache
-def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any]:
+def _lowering(platform: str, quick: bool, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any]:
     try:
         # Of `jax.extend`, which has threefry2x32_p and chlo as well, Pallas is a part: 20 ms.
         mlir = find("mlir")
@@ -200,6 +200,8 @@ def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any
         )
         if platform != "cpu":
             rules = cpu_nan.rules_of_bools(mlir)
+        elif not quick:
+            rules = (*cpu_narrow.rules(mlir, dict(rules)), *rules)  # the first one counts
         given: dict[str, Any] = {
             "_private_parameters": mlir.LoweringParameters(override_lowering_rules=rules)
         }
