@@ -233,10 +233,17 @@ x = data(20, (4,))[0]
 it = mx.io.NDArrayIter(x, x @ np.array([1, -2, 3, .5], 'float32'), 5, label_name='lin_label')
 net = mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=1, name='fc')
 mod = svrg.SVRGModule(mx.sym.LinearRegressionOutput(net, mx.sym.Variable('lin_label'), name='lin'), label_names=['lin_label'],
-                      update_freq=4)
-mod.fit(it, num_epoch=3, eval_metric='loss', arg_params={'fc_weight': mx.nd.ones((1, 4)), 'fc_bias': mx.nd.zeros((1,))},
+                      update_freq=2)
+mod.fit(it, num_epoch=5, eval_metric='loss', arg_params={'fc_weight': mx.nd.ones((1, 4)), 'fc_bias': mx.nd.zeros((1,))},
         aux_params={}, optimizer_params={'learning_rate': .1})
 found = [v.asnumpy().tolist() for k, v in sorted(mod.get_params()[0].items())]
+mod.init_optimizer(kvstore=mx.kv.create('local'), optimizer='adam', force_init=True)
+four = [mx.nd.array([[1, 2, 3, k]]) for k in range(4)]
+mod._accumulate_kvstore('fc_weight', four)
+found += [mod._param_dict[0]['fc_weight'].asnumpy().tolist(), [v.asnumpy().tolist() for v in four],
+          [(type(o).__name__, sorted(o.idx2name.items())) for o in (mod._optimizer, mod._optimizer.default_opt)]]
+mod.update_full_grads(it)
+found += [v.asnumpy().tolist() for k, v in sorted(mod._param_dict[0].items())]
 """,
     "cells": r"""
 def run(cell, shape, layout='NTC', merge=True, steps=3):

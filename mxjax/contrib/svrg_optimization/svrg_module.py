@@ -10,6 +10,11 @@ from ... import nd
 from ...core import flush_thread
 from ...errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from ...module import Module
+from ...module.module import no_decay_of_biases
+from .svrg_optimizer import _SVRGOptimizer
+
+#: Behind a parameter's name, the key of its average in a store.
+FULL = "_full"
 
 __all__ = ["SVRGModule"]
 
@@ -21,7 +26,8 @@ class SVRGModule(Module):
 
         gradient(weights) - gradient(kept weights) + average of gradient(kept weights)
 
-    both gradients of the same batch. (MXNet adds each average to the one before it; here it begins with nothing.)
+    both gradients of the same batch. As in MXNet an average begins with the one before it, as if that were one batch
+    more. (With a store MXNet also sets the devices' weights to zero until the first update; here they stay.)
 
     Args:
       symbol ... compression_params: as in `Module`.
@@ -58,8 +64,8 @@ class SVRGModule(Module):
         )  # fmt: skip
         self.update_freq = update_freq
         self._mod_aux = Module(symbol, *options)
-        #: For each parameter each device's average of the gradients.
-        self._full_grads: dict[str, list[Any]] = {}
+        #: Each device's average of the gradients, by parameters' names.
+        self._param_dict: list[dict[str, Any]] = []
         super().__init__(symbol, *options)
 
     def _reset_bind(self) -> None:
@@ -93,21 +99,32 @@ class SVRGModule(Module):
         self, kvstore: Any = "local", optimizer: Any = "sgd",
         optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False,
     ) -> None:  # fmt: skip
+        weights = self.get_params()[0]
+        self._param_dict = [
+            {name: nd.zeros(w.shape, ctx=ctx, dtype=w.dtype) for name, w in weights.items()}
+            for ctx in self._context
+        ]
         super().init_optimizer(kvstore, optimizer, optimizer_params, force_init)
-        if self._kvstore is not None and "dist" in self._kvstore.type:
+        if self._kvstore is None:
+            return
+        if "dist" in self._kvstore.type:
             raise MXNetNotImplementedError(
                 "SVRGModule averages gradients over the devices of one process, not over many processes"
             )
-        self._begin_full_grads()
+        for name, average in self._param_dict[0].items():
+            self._kvstore.init(name + FULL, average)
 
-    def _begin_full_grads(self) -> None:
-        group = self._exec_group
-        self._full_grads = {
-            name: [
-                nd.zeros(weight.shape, ctx=weight.context, dtype=weight.dtype) for weight in weights
-            ]
-            for name, weights in zip(group.param_names, group.param_arrays, strict=True)
-        }
+    def _make_optimizer(
+        self, optimizer: Any, arguments: dict[str, Any], rescale_grad: float, names: dict[int, str]
+    ) -> Any:
+        """The one that is asked for, within one that puts averages in their places in a store."""
+        averages = (name + FULL for name in self._param_dict[0])
+        names = {**names, **dict(enumerate(averages, 1 + max(names, default=-1)))}
+        arguments.setdefault("rescale_grad", rescale_grad)
+        both = _SVRGOptimizer(optimizer, param_idx2name=names, **arguments)
+        if isinstance(optimizer, str):
+            no_decay_of_biases(both.default_opt, self._exec_group.param_names)
+        return both
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         super().forward(data_batch, is_train)
@@ -121,19 +138,26 @@ class SVRGModule(Module):
 
     def update(self) -> None:
         """Correct the gradients, then update the parameters."""
+        self._update_svrg_gradients()
+        super().update()
+
+    def _update_svrg_gradients(self) -> None:
         group, kept = self._exec_group, self._mod_aux._exec_group
         for name, grads, of_kept in zip(
             group.param_names, group.grad_arrays, kept.grad_arrays, strict=True
         ):
-            for grad, other, full in zip(grads, of_kept, self._full_grads[name], strict=True):
+            for grad, other, averages in zip(grads, of_kept, self._param_dict, strict=True):
                 if grad is not None:
-                    grad[:] = grad - other + full
-        super().update()
+                    self._svrg_grads_update_rule(grad, other, averages[name])
+
+    def _svrg_grads_update_rule(self, grad: Any, of_kept: Any, average: Any) -> Any:
+        """A batch's gradient, corrected in place."""
+        grad[:] = grad - of_kept + average
+        return grad
 
     def update_full_grads(self, train_data: Any) -> None:
         """Keep the weights and average their gradient over all batches of an iterator."""
         self._mod_aux.set_params(*self.get_params())
-        self._begin_full_grads()
         train_data.reset()
         group = self._mod_aux._exec_group
         batches, pad = 0, 0
@@ -141,22 +165,29 @@ class SVRGModule(Module):
             self._mod_aux.forward(batch, is_train=True)
             self._mod_aux.backward()
             for name, grads in zip(group.param_names, group.grad_arrays, strict=True):
-                for full, grad in zip(self._full_grads[name], grads, strict=True):
+                for averages, grad in zip(self._param_dict, grads, strict=True):
                     if grad is not None:
-                        full += grad
+                        averages[name] += grad
             flush_thread()
             batches += 1
             pad = batch.pad or 0
         count = batches - pad / train_data.batch_size
-        for fulls in self._full_grads.values():
-            # Each device corrects its part of the batch by its part of the sum, in equal shares.
-            total = fulls[0].as_in_context(fulls[0].context)
-            for other in fulls[1:]:
-                total = total + other.as_in_context(total.context)
-            mean = total / (count * len(fulls))
-            for full in fulls:
-                full[:] = mean.as_in_context(full.context)
+        for name in group.param_names:
+            for averages in self._param_dict:
+                averages[name] /= count
+            if self._kvstore is not None:
+                self._accumulate_kvstore(name, [averages[name] for averages in self._param_dict])
         flush_thread()
+
+    def _accumulate_kvstore(self, key: str, value: list[Any]) -> None:
+        """Sum the devices' averages of one parameter in the store; each gets its share."""
+        self._kvstore.push(key + FULL, value)
+        self._kvstore.pull(key + FULL, value)
+        self._allocate_gradients(key, value)
+
+    def _allocate_gradients(self, key: str, value: list[Any]) -> None:
+        for averages, summed in zip(self._param_dict, value, strict=False):
+            averages[key] = summed / len(self._context)
 
     def _before_epoch(self, epoch: int, train_data: Any) -> None:
         if epoch % self.update_freq == 0:

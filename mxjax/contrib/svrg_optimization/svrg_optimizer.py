@@ -1,5 +1,4 @@
-"""The optimizers by which MXNet's `SVRGModule` keeps the gradients over all data in a store; ours adds them
-itself."""
+"""The optimizers by which `SVRGModule` keeps the gradients over all data in a store, beside the weights."""
 
 from __future__ import annotations
 
@@ -45,4 +44,8 @@ class _SVRGOptimizer(optimizer.Optimizer):
         return self._of(index).create_state(index, weight)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        self._of(index).update(index, weight, grad, state)
+        if isinstance(index, (list, tuple)):
+            for one in zip(index, weight, grad, state, strict=True):
+                self.update(*one)
+        else:
+            self._of(index).update(index, weight, grad, state)
