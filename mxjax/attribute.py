@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from mxjax import core, errors
 
 from .display.reprs import Shown
+from .scopes import Kept
 
 __all__ = ["AttrScope", "current"]
 
@@ -45,6 +46,7 @@ class AttrScope(Shown):
     """
 
     current = _Current()
+    _current: ClassVar[Kept[AttrScope]]
     #: How many bodies of loops and branches had a name; programs of MXNet read it, and put another in its place.
     _subgraph_names: ClassVar[dict[str, int]] = defaultdict(int)
 
@@ -110,6 +112,7 @@ def _again(attr: Mapping[str, str]) -> bool | None:
 
 _OUTERMOST = AttrScope()
 _current: ContextVar[AttrScope] = ContextVar("attributes", default=_OUTERMOST)
+AttrScope._current = Kept(_current)
 
 
 def current() -> AttrScope:

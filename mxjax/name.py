@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
+from typing import ClassVar
 
 from .display.reprs import Shown
+from .scopes import Kept
 
 __all__ = ["NameManager", "Prefix", "current"]
 
@@ -32,12 +34,13 @@ class NameManager(Shown):
         self._counter[hint] = count + 1
         return f"{hint}{count}"
 
-    class _Current:
+    class _Innermost:
         def __get__(self, names: object, cls: type) -> NameManager:
             return _current.get()
 
     #: The innermost manager, as MXNet 1 spells `mx.name.current()`.
-    current = _Current()
+    current = _Innermost()
+    _current: ClassVar[Kept[NameManager]]
 
     def __enter__(self) -> NameManager:
         self._before.append(_current.get())
@@ -71,6 +74,7 @@ class Prefix(NameManager):
 
 
 _current: ContextVar[NameManager] = ContextVar("names", default=NameManager())  # noqa: B039  # as in MXNet, shared
+NameManager._current = Kept(_current)
 
 
 def current() -> NameManager:

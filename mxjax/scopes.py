@@ -12,12 +12,37 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, ParamSpec, TypeVar
+from contextvars import ContextVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _entered = threading.local()
+
+
+class Kept(Generic[T]):
+    """Where MXNet 1 keeps the scope that a thread is in: its `value`.
+
+    >>> from contextvars import ContextVar
+    >>> kept = Kept(ContextVar("size", default=1))
+    >>> kept.value = 2
+    >>> kept.value
+    2
+    """
+
+    __slots__ = ("_variable",)
+
+    def __init__(self, variable: ContextVar[T]):
+        self._variable = variable
+
+    @property
+    def value(self) -> T:
+        return self._variable.get()
+
+    @value.setter
+    def value(self, scope: T) -> None:
+        self._variable.set(scope)
 
 
 def _stack() -> list[tuple[Scope, Any]]:

@@ -122,3 +122,10 @@ def test_the_bodies_of_branches_are_counted_by_name(monkeypatch: pytest.MonkeyPa
     mx.sym.contrib.foreach(lambda a, s: (a + s, s), x, mx.sym.var("s"), name="f")
     mx.sym.contrib.while_loop(lambda a: a < 3, lambda a: (a, [a + 1]), [x], 3, name="w")
     assert list(mx.AttrScope._subgraph_names)[3:] == ["f", "w_cond", "w_func"]
+
+
+def test_mxnet_1_keeps_the_scope_in_a_value():
+    before = mx.AttrScope._current.value
+    with mx.AttrScope(lr_mult="2"):
+        assert mx.AttrScope._current.value._attr == {"lr_mult": "2"}
+    assert mx.AttrScope._current.value is before

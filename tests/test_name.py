@@ -65,3 +65,9 @@ def test_the_name_of_a_block_stands_before_names_within():
     with _block_scope(Net()):
         names.append(mx.name.current().get(None, "w"))
     assert names == ["net_w0", "net_dense0_w0", "net_dense1_w0", "net_w1", "net_w0"]
+
+
+def test_mxnet_1_keeps_the_manager_in_a_value():
+    with mx.name.Prefix("p_"):
+        assert mx.name.NameManager._current.value.get(None, "fc") == "p_fc0"
+        assert mx.name.Prefix._current.value is mx.name.current()

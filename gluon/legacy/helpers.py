@@ -12,6 +12,7 @@ from mxjax import settings, symbol
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.errors import MXNetError, MXNetTypeError, MXNetValueError
 from mxjax.modes import is_np_array
+from mxjax.scopes import Kept
 from mxjax.symbol import Symbol
 
 from .names import Names, _around
@@ -211,19 +212,10 @@ def _infer_weight_shape(op_name: str, data_shape: Any, kwargs: Mapping[str, Any]
     return getattr(symbol, op_name)(data, **kwargs).infer_shape_partial()[0]
 
 
-class _Current:
-    """What MXNet keeps the scope in that is entered."""
-
-    @property
-    def value(self) -> Names | None:
-        """The names of the block whose scope is entered."""
-        return _around.get()
-
-
 class _BlockScope:
     """The scope of a block's names, as `block.name_scope()` gives it."""
 
-    _current = _Current()
+    _current = Kept(_around)  # the names of the block whose scope is entered
 
     def __init__(self, block: Any):
         self._block = block

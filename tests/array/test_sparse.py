@@ -522,3 +522,13 @@ def test_a_product_with_a_function_of_rows_hands_on_its_rows():
             y = sparse.dot(x, function(v))
         y.backward()
         assert v.grad.indices.asnumpy().tolist() == stored
+
+
+def test_the_private_parts_of_mxnet():
+    """Values of MXNet 1.9.1."""
+    csr = mx.nd.array([[0, 1, 0], [2, 0, 3]]).tostype("csr")
+    parts = csr._aux_data(0), csr._aux_data(1), csr._data()
+    assert [p.asnumpy().tolist() for p in parts] == [[0, 1, 3], [1, 0, 2], [1.0, 2.0, 3.0]]
+    rows = mx.nd.array([[0, 0], [2, 0], [0, 0]]).tostype("row_sparse")
+    assert [p.asnumpy().tolist() for p in (rows._aux_data(0), rows._data())] == [[1], [[2.0, 0.0]]]
+    assert csr._aux_type(1) is rows._aux_type(0) is np.int64

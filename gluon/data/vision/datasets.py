@@ -248,12 +248,13 @@ class CIFAR10(_DownloadedDataset):
             from ....files.unpacking import unpack  # which workers need not import
 
             unpack(archive, {name: os.path.join(self._root, name) for name in names})
-        parts = [
-            read_cifar(os.path.join(self._root, name), self._label_bytes, self._label_at)
-            for name in names
-        ]
+        parts = [self._read_batch(os.path.join(self._root, name)) for name in names]
         data, label = zip(*parts, strict=True)
         return np.concatenate(data), np.concatenate(label)
+
+    def _read_batch(self, filename: str) -> tuple[np.ndarray, np.ndarray]:
+        """The images and labels of one file; subclasses call it for files of their own."""
+        return read_cifar(filename, self._label_bytes, self._label_at)
 
 
 class CIFAR100(CIFAR10):

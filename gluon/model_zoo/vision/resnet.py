@@ -195,18 +195,36 @@ class _ResNet(FeatureNetwork):
         self, block: Callable[..., HybridBlock], layers: Sequence[int], channels: Sequence[int]
     ) -> None:
         for i, count in enumerate(layers):
-            before, after = channels[i], channels[i + 1]
-            stage = called(f"stage{i + 1}_")
-            with scope_of(stage):
-                for k in range(count):
-                    first = {
-                        "stride": 2 if i else 1,
-                        "downsample": before != after,
-                        "in_channels": before,
-                    }
-                    rest = {"stride": 1, "downsample": False, "in_channels": after}
-                    stage.add(unnamed(block, channels=after, **(rest if k else first)))
-            self.features.add(stage)
+            stride = 2 if i else 1
+            self.features.add(
+                self._make_layer(block, count, channels[i + 1], stride, i + 1, channels[i])
+            )
+
+    def _make_layer(
+        self,
+        block: Callable[..., HybridBlock],
+        layers: int,
+        channels: int,
+        stride: int,
+        stage_index: int,
+        in_channels: int = 0,
+    ) -> HybridBlock:
+        """One stage; subclasses call it, or put another in its place."""
+        stage = called(f"stage{stage_index}_")
+        first = (stride, channels != in_channels, in_channels)
+        with scope_of(stage):
+            for k in range(layers):
+                step, downsample, before = (1, False, channels) if k else first
+                stage.add(
+                    unnamed(
+                        block,
+                        channels=channels,
+                        stride=step,
+                        downsample=downsample,
+                        in_channels=before,
+                    )
+                )
+        return stage
 
 
 class ResNetV1(_ResNet):

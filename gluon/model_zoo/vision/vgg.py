@@ -42,20 +42,27 @@ class VGG(FeatureNetwork):
             raise errors.MXNetAssertionError(
                 f"{len(layers)} blocks of layers and {len(filters)} of filters"
             )
-        self.features = unnamed()
-        for count, channels in zip(layers, filters, strict=True):
-            for _ in range(count):
-                init = Xavier(rnd_type="gaussian", factor_type="out", magnitude=2)
-                self.features.add(nn.Conv2D(channels, 3, padding=1, weight_initializer=init))
-                if batch_norm:
-                    self.features.add(nn.BatchNorm())
-                self.features.add(nn.Activation("relu"))
-            self.features.add(nn.MaxPool2D(strides=2))
+        self.features = self._make_features(layers, filters, batch_norm)
         for _ in range(2):
             self.features.add(
                 nn.Dense(4096, activation="relu", weight_initializer="normal"), nn.Dropout(0.5)
             )
         self.output = nn.Dense(classes, weight_initializer="normal")
+
+    def _make_features(
+        self, layers: Sequence[int], filters: Sequence[int], batch_norm: bool
+    ) -> nn.HybridSequential:
+        """The convolutions; subclasses call it, or put others in their place."""
+        features = unnamed()
+        for count, channels in zip(layers, filters, strict=True):
+            for _ in range(count):
+                init = Xavier(rnd_type="gaussian", factor_type="out", magnitude=2)
+                features.add(nn.Conv2D(channels, 3, padding=1, weight_initializer=init))
+                if batch_norm:
+                    features.add(nn.BatchNorm())
+                features.add(nn.Activation("relu"))
+            features.add(nn.MaxPool2D(strides=2))
+        return features
 
 
 _FILTERS = [64, 128, 256, 512, 512]

@@ -192,6 +192,17 @@ class BaseSparseNDArray(NDArray):
     def data(self, data: Any) -> None:
         raise _no_setting("data")
 
+    def _data(self) -> NDArray:
+        return self.data
+
+    def _aux_data(self, i: int) -> NDArray:
+        """A copy of the i-th array that says where the data are: of csr the rows' ends, then the columns."""
+        auxiliary = self._stored.exact()[:0:-1]
+        return NDArray._wrap(_apart(auxiliary[i]))
+
+    def _aux_type(self, i: int) -> Any:
+        return self._aux_types[i]
+
     @property
     def indices(self) -> NDArray:
         """The numbers of the rows (row_sparse), or of the columns of what is kept (csr), int64 (k,). A copy."""

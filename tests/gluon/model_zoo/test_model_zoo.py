@@ -180,3 +180,25 @@ def test_unknown_names():
     with pytest.raises(AssertionError, match="SqueezeNet version"):
         vision.SqueezeNet("2.0")
     assert model_zoo.vision.resnet50_v1.__doc__.startswith("ResNet with 50 layers")
+
+
+def test_subclasses_make_stages_in_their_way():
+    """`_make_layer` and `_make_features` are asked for every stage, as in MXNet."""
+
+    class Dropped(vision.ResNetV1):
+        def _make_layer(self, *args, **kwargs):
+            stage = super()._make_layer(*args, **kwargs)
+            stage.add(mx.gluon.nn.Dropout(0.1))
+            return stage
+
+    net = Dropped(vision.BasicBlockV1, [1, 2], [8, 8, 16], thumbnail=True)
+    stages = [s for s in net.features if isinstance(s, mx.gluon.nn.HybridSequential)]
+    assert [[type(b).__name__ for b in s] for s in stages] == [
+        ["BasicBlockV1", "Dropout"],
+        ["BasicBlockV1", "BasicBlockV1", "Dropout"],
+    ]
+    kinds = [type(b).__name__ for b in vision.vgg11()._make_features([1, 2], [3, 4], True)]
+    assert kinds == [*(["Conv2D", "BatchNorm", "Activation"] * 1), "MaxPool2D"] + [
+        *(["Conv2D", "BatchNorm", "Activation"] * 2),
+        "MaxPool2D",
+    ]
