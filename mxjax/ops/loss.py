@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .lowering import ctc
 from .lowering.softmax import softmax
 from .numbers import fitted, half_away
 from .samples import Given, case, f
@@ -413,13 +413,6 @@ def kl_sparse(
     return (out, mean) if is_train else out
 
 
-@functools.cache
-def _ctc_forward() -> Any:
-    import optax
-
-    return optax.ctc_loss
-
-
 @op(
     npx="ctc_loss",
     nd=("ctc_loss", "CTCLoss"),
@@ -465,24 +458,22 @@ def ctc_loss(
     if use_label_lengths and not use_data_lengths and label_lengths is None:
         label_lengths = data_lengths  # the third array, where only those of labels are used
     t, _, classes = data.shape
-    # A class ruled out by -inf would make the gradient NaN; half of the largest leaves room for the softmax.
-    x = jnp.maximum(jnp.swapaxes(data, 0, 1), jnp.finfo(data.dtype).min / 2)
+    x = data.astype("float32") if data.dtype.itemsize == 2 else data  # type: ignore[attr-defined]
+    # Differences of infinities are NaN; half of the largest leaves room for the softmax.
+    x = jnp.maximum(x, jnp.finfo(x.dtype).min / 2)
     y = label.astype("int32")
     blank, pad = (0, 0) if blank_label == "first" else (classes - 1, -1)
     if use_label_lengths and label_lengths is not None:
         padded = jnp.arange(y.shape[1]) >= label_lengths.astype("int32")[:, None]
     else:
         padded = jnp.cumsum(y == pad, 1) > 0
+    late = jnp.zeros(x.shape[:2], bool)
     if use_data_lengths and data_lengths is not None:
-        late = jnp.arange(t) >= data_lengths.astype("int32")[:, None]
+        late = jnp.arange(t)[:, None] >= data_lengths.astype("int32")
         x = jnp.where(
             late[..., None], jnp.zeros((), x.dtype), x
         )  # whatever stands there, NaN too, counts for nothing
-    else:
-        late = jnp.zeros(x.shape[:2], bool)
-    out = _ctc_forward()(
-        x, late.astype(x.dtype), jnp.where(padded, 0, y), padded.astype(x.dtype), blank_id=blank
-    )
-    repeated = (y[:, 1:] == y[:, :-1]) & ~padded[:, 1:]
-    needed = (~padded).sum(1) + repeated.sum(1)
-    return jnp.where(needed <= (~late).sum(1), out, 0).astype(data.dtype)
+    lengths = (~padded).sum(1)
+    out = ctc.loss(x, jnp.where(padded, 0, y), lengths, late, jnp.asarray(blank, y.dtype))
+    needed = lengths + ((y[:, 1:] == y[:, :-1]) & ~padded[:, 1:]).sum(1)
+    return jnp.where(needed <= (~late).sum(0), out, 0).astype(data.dtype)

@@ -149,6 +149,49 @@ def test_ctc_with_empty_labels_and_classes_that_are_ruled_out(labels, ruled_out)
         onp.testing.assert_allclose(gradient[1, 2], slope, rtol=1e-4, atol=1e-8)
 
 
+@pytest.mark.parametrize("blank", ["first", "last"])
+def test_ctc_gradients_of_all_scores_and_second_derivatives(blank):
+    """Of samples that end earlier, whose labels are shorter, and of one without an alignment."""
+    rng = onp.random.RandomState(5)
+    x, labels, steps = rng.randn(5, 4, 3), [[1, 2], [1, 1], [2], [2, 2]], [5, 4, 3, 2]
+
+    def losses(x):
+        return [
+            _ctc(x[: steps[n], n], labels[n]) if n < 3 else 0.0  # [2, 2] takes three steps
+            for n in range(4)
+        ]
+
+    def slopes(x, weights):
+        found = onp.zeros_like(x)
+        for at in onp.ndindex(*x.shape):
+            step = onp.zeros_like(x)
+            step[at] = 1e-4
+            found[at] = onp.dot(weights, onp.subtract(losses(x + step), losses(x - step))) / 2e-4
+        return found
+
+    ours = onp.roll(x, -1, 2) if blank == "last" else x  # the blank is class 0 of `_ctc`
+    shift = -1 if blank == "last" else 0
+    y = onp.array([[*row, 7][:2] for row in labels]) + shift
+    data = mx.np.array(ours, dtype="float64")
+    data.attach_grad()
+    weights, direction = rng.rand(4), rng.randn(5, 4, 3)
+    with autograd.record():
+        loss = mx.npx.ctc_loss(
+            data, mx.np.array(y), mx.np.array(steps), mx.np.array([len(row) for row in labels]),
+            use_data_lengths=True, use_label_lengths=True, blank_label=blank,
+        )  # fmt: skip
+        total = (loss * mx.np.array(weights, dtype="float64")).sum()
+        (gradient,) = autograd.grad(total, [data], create_graph=True)
+        along = (gradient * mx.np.array(onp.roll(direction, shift, 2), dtype="float64")).sum()
+    along.backward()
+    onp.testing.assert_allclose(loss.asnumpy(), losses(x), rtol=1e-9)
+    onp.testing.assert_allclose(
+        onp.roll(gradient.asnumpy(), -shift, 2), slopes(x, weights), rtol=1e-5, atol=1e-7
+    )
+    curved = (slopes(x + 1e-3 * direction, weights) - slopes(x - 1e-3 * direction, weights)) / 2e-3
+    onp.testing.assert_allclose(onp.roll(data.grad.asnumpy(), -shift, 2), curved, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize(
     "name",

@@ -302,7 +302,8 @@ def has_earned(step: Step, live: tuple[int, ...]) -> bool:
 def paid_by(step: Step, live: tuple[int, ...]) -> float:
     """What runs by call took longer than an optimised program's: of the segment, or operator, and of graphs in it."""
     known = None if step.cold is None else step.cold.get(live)
-    trials = [s.call.graph.trial for s in step.path() if s.call.graph is not None]  # type: ignore[union-attr]
+    # A graph and its derivative have one account.
+    trials = {s.call.graph.trial for s in step.path() if s.call.graph is not None}  # type: ignore[union-attr]
     lost = step.spent + (0.0 if known is None else known.lost.whole)
     return lost + sum(t.lost for t in trials if type(t) is Trial)
 

@@ -14,7 +14,7 @@ import mxjax as mx
 from mxjax import autograd, gluon, profiler
 from mxjax.core import platform_of
 from mxjax.core.interpret import by_call
-from mxjax.core.run import cold, constants, scheduler
+from mxjax.core.run import cold, constants, scheduler, tiers
 from mxjax.gluon import nn
 
 
@@ -220,6 +220,35 @@ def test_a_network_of_convolutions_stays_with_numpy_at_first(hybridize: bool) ->
         losses.append(loss.item())
     assert mx.engine.stats()["compiled"] == 0
     assert losses == sorted(losses, reverse=True)
+
+
+def test_what_a_network_lost_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for the network and for its derivative, which are parts of one program: it was optimised at half of its
+    price."""
+    trials: list[Any] = []
+    paid: list[float] = []
+    trial, begin = cold._trial, tiers.begin
+    monkeypatch.setattr(cold, "_trial", lambda *a: trials.append(trial(*a)) or trials[-1])
+    monkeypatch.setattr(
+        tiers,
+        "begin",
+        lambda size, device, lost=0.0: paid.append(lost) or begin(size, device, lost),
+    )
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(512, activation="relu"), gluon.nn.Dense(3))
+    net.initialize()
+    net.hybridize()
+    x = mx.np.array(data(64, 512))
+    with mx.config.scope({"engine.compile_price": 0.1}):
+        for _ in range(200):
+            with autograd.record():
+                loss = (net(x) ** 2).mean()
+            loss.backward()
+            loss.item()
+            if paid:
+                break
+    assert len(paid) == 1
+    assert paid[0] == pytest.approx(sum(t.lost for t in trials)) and paid[0] > 0
 
 
 def test_interpret_never_compiles_a_segment() -> None:
