@@ -32,6 +32,15 @@ def program(a, b, **options):
         (128, 64, 7, False),
         (128, 600, 257, False),
         (128, 32, 64, False),
+        (300, 64, 147, True),  # columns of the second fill no vectors: a first layer's patches
+        (2048, 32, 27, True),
+        (2048, 32, 49, False),
+        (500, 32, 27, False),  # too few rows for that
+        (300, 64, 160, False),
+        (300, 64, 170, False),
+        (300, 96, 147, False),
+        (300, 147, 64, False),  # as it is turned to
+        (300, 128, 32, True),
     ],
 )
 def test_which_products_are_turned_and_what_they_give(rows, m, n, turned):
