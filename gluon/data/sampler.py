@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from mxjax.display.reprs import Shown
-from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import (
+    MXNetAssertionError,
+    MXNetNotImplementedError,
+    MXNetTypeError,
+    MXNetValueError,
+)
 
 __all__ = [
     "Sampler",
@@ -172,7 +177,7 @@ class IntervalSampler(Sampler):
       rollover: whether all samples come, one start after the other.
 
     Raises:
-      MXNetValueError: `interval` is not in `1 ... length`.
+      AssertionError: `interval` is not in `1 ... length`.
 
     >>> list(IntervalSampler(7, interval=3))
     [0, 3, 6, 1, 4, 2, 5]
@@ -182,7 +187,7 @@ class IntervalSampler(Sampler):
 
     def __init__(self, length: int, interval: int, rollover: bool = True) -> None:
         if not 1 <= interval <= length:
-            raise MXNetValueError(
+            raise MXNetAssertionError(
                 f"interval must be between 1 and the length {length}, got {interval}"
             )
         self._length = length

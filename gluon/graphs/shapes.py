@@ -126,7 +126,7 @@ def tell_of_shapes(block: HybridBlock, arrays: Sequence[NDArray]) -> None:
         for k, shape in enumerate(shapes) for axis in range(len(shape)) if len({s[k][axis] for s in alike}) > 1
     ]  # fmt: skip
     _log.warning(
-        "%s was recorded for %d shapes, and each is compiled: %s changes. Fill inputs up to few lengths; "
+        "%s was recorded for %d shapes, and each is traced for itself: %s changes. Fill inputs up to few lengths; "
         "hybridize(dynamic_batch=True) does so where rows do not depend on each other",
         block.name if getattr(block, "name", None) else type(block).__name__, MANY_SHAPES, " and ".join(moving),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mxjax.errors import MXNetError, MXNetTypeError, MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 from mxjax.gluon.data import (
     BatchSampler,
     FilterSampler,
@@ -75,7 +75,7 @@ def test_errors():
         BatchSampler(SequentialSampler(3), 0)
     with pytest.raises(MXNetTypeError, match="integer, got 2.5"):
         BatchSampler(SequentialSampler(3), 2.5)
-    with pytest.raises(MXNetValueError, match="between 1 and the length 2, got 3"):
+    with pytest.raises(MXNetAssertionError, match="between 1 and the length 2, got 3"):
         IntervalSampler(2, 3)
     with pytest.raises(NotImplementedError, match="Mine must define __iter__") as caught:
 
