@@ -131,40 +131,79 @@ def optimal_threshold(counts: Any, edges: Any, levels: int = 255) -> tuple[float
     Returns the reach, and the divergence.
     """
     counts = np.asarray(counts, "float64")
+    edges = np.asarray(edges)
     middle, half = len(counts) // 2, levels // 2
-    best = float(np.asarray(edges)[-1]), np.inf
+    at = np.flatnonzero(counts)
+    before = np.concatenate([[0.0], np.cumsum(counts[at])])  # exact: whole numbers
+    best = float(edges[-1]), np.inf
     for i in range(half, middle + 1):
         first, last = middle - i, min(middle + i + 1, len(counts))
-        wanted = counts[first:last].copy()
-        inner = wanted.copy()
-        inner[0] = 0  # MXNet counts the first bin among what is cut off, too
-        wanted[0] += counts[:first].sum()
-        wanted[-1] += counts[last:].sum()
-        each = len(inner) // levels
-        # Runs of `each` bins become one integer; the last takes the rest.
-        starts = np.arange(levels) * each
-        sums = np.add.reduceat(inner, starts)
-        filled = np.add.reduceat((inner != 0).astype("float64"), starts)
-        which = np.minimum(np.arange(len(inner)) // each, levels - 1)
-        spread = np.where(wanted != 0, (sums / np.maximum(filled, 1))[which], 0.0)
-        found = _divergence(smooth(wanted), smooth(spread))
+        # Runs of so many bins become one integer; the last takes the rest.
+        starts = first + np.arange(levels) * ((last - first) // levels)
+        bins = np.searchsorted(at, np.append(starts, last))
+        low, high = before[bins[0]], before[bins[-1]]
+        found = _divergence(
+            counts[at[bins[0] : bins[-1]]], np.diff(before[bins]), np.diff(bins), last - first,
+            (low, counts[first]), (before[-1] - high, counts[last - 1]),
+        )  # fmt: skip
         if found < best[1]:
-            best = float(np.asarray(edges)[last]), found
+            best = float(edges[last]), found
     return best
 
 
-def smooth(p: np.ndarray, eps: float = 1e-4) -> np.ndarray | None:
-    """Zeros as a little, taken from the others; None where these have too little."""
-    zero = p == 0
-    empty, full = int(zero.sum()), int((~zero).sum())
-    if not full or eps * empty / full >= 1:
-        return None
-    return np.where(zero, eps, p - eps * empty / full)
+def _divergence(
+    full: np.ndarray, sums: np.ndarray, filled: np.ndarray, n: int,
+    below: tuple[float, float], above: tuple[float, float],
+) -> float:  # fmt: skip
+    """How far a histogram of n bins, cut off at both ends, diverges from one of which runs of bins have one number.
 
-
-def _divergence(p: np.ndarray | None, q: np.ndarray | None) -> float:
-    if p is None or q is None:
+    Args:
+      full: the bins that are not empty.
+      sums, filled: of each run, what is in it, and how many of its bins are not empty.
+      below, above: what is cut off and is counted in the first and in the last bin, and what these had before.
+    """
+    wanted, filled, sums = full.copy(), filled.astype("float64"), sums.copy()
+    # MXNet counts the first bin among what is cut off, too: its run is what its other bins hold.
+    held = filled.copy()
+    if below[1]:
+        sums[0], held[0] = sums[0] - below[1], held[0] - 1
+    inside = sums / np.maximum(held, 1)
+    mass = sums.copy()
+    mass[0] += below[1]
+    new: list[float] = []
+    for k, (more, had) in ((0, below), (-1, above)):
+        mass[k] += more
+        if had:
+            wanted[k] += more
+        elif more:
+            new.append(more)
+            filled[k] += 1
+    wanted = np.append(wanted, new)
+    taken = _taken(n, len(wanted))
+    spread = filled * (inside != 0)
+    given = _taken(n, int(spread.sum()))
+    if taken is None or given is None:
         return float("inf")
-    p, q = p / p.sum(), q / q.sum()
+    p, q = wanted - taken, np.where(inside != 0, inside - given, EPS)
+    empty = n - len(wanted)
+    whole = p.sum() + EPS * empty
+    others = (filled * q).sum() + EPS * empty
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.where(p > 0, p * np.log(p / q), 0.0).sum())
+        apart = (p * np.log(p)).sum() - ((mass - filled * taken) * np.log(q))[filled > 0].sum()
+        # Equal ones are no more apart than sums are rounded.
+        return round(float(apart / whole + np.log(others / whole)), 14)
+
+
+#: What an empty bin holds for logarithms, taken from the others.
+EPS = 1e-4
+
+
+def _taken(n: int, full: int, eps: float = EPS) -> float | None:
+    """What each bin that is not empty gives to the empty ones; None where it has too little."""
+    return None if not full or eps * (n - full) / full >= 1 else eps * (n - full) / full
+
+
+def smooth(p: np.ndarray, eps: float = EPS) -> np.ndarray | None:
+    """Zeros as a little, taken from the others; None where these have too little."""
+    taken = _taken(p.size, int(np.count_nonzero(p)), eps)
+    return None if taken is None else np.where(p == 0, eps, p - taken)
