@@ -393,6 +393,12 @@ class NDArrayIter(DataIter):
         if start is None and end is None:
             raise MXNetValueError("should at least specify start or end")
         part = slice(start or 0, self.num_data if end is None else end)
+        for name, each in source:
+            if each.shape[0] < part.stop:
+                raise MXNetValueError(
+                    f"{name!r} has {each.shape[0]} samples and {self.data[0][0]!r} {self.num_data}: every array of "
+                    "data and labels needs one row for each sample"
+                )
         return [
             each[part] if isinstance(each, NDArray) else self._read(each, part)
             for _, each in source

@@ -143,3 +143,12 @@ def test_a_file_without_records_is_told(folder):
         UserWarning, match="empty.rec has no records: ImageRecordIter gives no batch"
     ):
         assert not list(records(folder, "empty"))
+
+
+@pytest.mark.parametrize("handle", ["pad", "discard", "roll_over"])
+def test_labels_for_fewer_samples_than_the_data_are_an_error_where_they_end(handle):
+    """As in MXNet 1.9.1, at the batch that lacks some: it was given with fewer labels, or with those of others."""
+    batches = mx.io.NDArrayIter(np.zeros((7, 2)), np.arange(5), 3, last_batch_handle=handle)
+    assert next(batches).label[0].asnumpy().tolist() == [0, 1, 2]
+    with pytest.raises(mx.MXNetError, match="'softmax_label' has 5 samples and 'data' 7"):
+        next(batches)
