@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -600,6 +600,7 @@ def simple_bind(
     shapes: dict[str, Any],
     group2ctx: Mapping[str, Device] | None = None,
     buffer: dict[str, NDArray] | None = None,
+    sharing: Collection[str] = (),
 ) -> Executor:
     """An executor whose arrays are made for these shapes (`Symbol.simple_bind`)."""
     device = current_device() if device is None else device
@@ -618,25 +619,31 @@ def simple_bind(
     arrays: dict[str, NDArray] = {}
     places = places_of(sym, device, group2ctx) or {}
     names, states = sym.list_arguments(), sym.list_auxiliary_states()
+    mine = {*states, *sharing}
+    old: dict[str, NDArray] = {}
+    if shared is not None and buffer is not None:
+        old |= shared._arrays
+        old |= {f"grad of {n}": grad for n, grad in shared._grads.items()}
     for node in nodes:
-        if node.is_variable and node.name not in arrays:
-            shape = found.found[node][0]
-            old = shared._arrays.get(node.name) if shared is not None else None
-            if old is not None and old.shape == shape and types.name_of(old.dtype) == dtypes[node]:
-                arrays[node.name] = old
-            else:
-                parts = shape, dtypes[node], places.get(node, device), _stype_of(node, stype_dict)
-                room = None if node.name in states else buffer
-                arrays[node.name] = shared_in(room, node.name, _zeros, *parts)
+        if node.is_variable and (name := node.name) not in arrays:
+            parts = (
+                found.found[node][0],
+                dtypes[node],
+                places.get(node, device),
+                _stype_of(node, stype_dict),
+            )
+            room = old if name in mine else buffer
+            arrays[name] = shared_in(room, name, _zeros, *parts)
     wanted = [n for n in names if request_of(grad_req, n, names) != "null"]
     rows = _looked_up(nodes)
     stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
     grads = {
         n: shared_in(
-            buffer, f"grad of {n}", _zeros, of.shape, types.name_of(of.dtype), of.device, stypes[n]
+            old if n in mine else buffer, f"grad of {n}", _zeros,
+            of.shape, types.name_of(of.dtype), of.device, stypes[n],
         )
         for n, of in arrays.items()
         if n in wanted
-    }
+    }  # fmt: skip
     args, aux = {n: arrays[n] for n in names}, {n: arrays[n] for n in states}
     return Executor(sym, device, args, grads, grad_req, aux, group2ctx=group2ctx)

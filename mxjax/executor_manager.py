@@ -76,6 +76,8 @@ class DataParallelExecutorGroup:
                 grad_req=requests,
                 type_dict={desc.name: desc.dtype for desc in descs},
                 shared_exec=None if shared_group is None else shared_group.train_execs[place],
+                shared_arg_names=self.param_names,
+                shared_buffer={},
                 **{
                     desc.name: (slices[place].stop - slices[place].start, *desc.shape[1:])
                     for desc in descs

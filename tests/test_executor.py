@@ -562,3 +562,31 @@ def test_executors_share_the_arrays_of_a_buffer():
     assert (larger.arg_dict["data"].asnumpy() == 1).all()
     other = net.simple_bind(mx.cpu(), data=(6, 5), shared_buffer={})
     assert (other.arg_dict["fc_weight"].asnumpy() == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "shared"),
+    [
+        ((), ()),
+        (("shared_arg_names",), ()),
+        (("shared_buffer",), ("bn_moving_mean", "bn_moving_var")),
+        (("shared_buffer", "shared_arg_names"), ("bn_moving_mean", "bn_moving_var", "fc_weight")),
+    ],
+)
+def test_what_an_executor_shares_with_another(given, shared):
+    """Of MXNet 1.9.1: nothing without a buffer; with one the named arguments with their gradients, and states."""
+
+    def net(over):
+        data = mx.sym.var("data")
+        dense = mx.sym.FullyConnected(over(data, axis=1, keepdims=True), num_hidden=2, name="fc")
+        return mx.sym.BatchNorm(dense, name="bn")
+
+    first = net(mx.sym.mean).simple_bind(mx.cpu(), data=(2, 3))
+    options = {"shared_arg_names": ["fc_weight"], "shared_buffer": {}}
+    second = net(mx.sym.sum).simple_bind(
+        mx.cpu(), data=(2, 5), shared_exec=first, **{k: options[k] for k in given}
+    )
+    for kind in ("arg_dict", "grad_dict", "aux_dict"):
+        for name, array in getattr(first, kind).items():
+            array[:] = 7
+            assert (getattr(second, kind)[name].asnumpy() == 7).all() == (name in shared)

@@ -249,7 +249,7 @@ class DataParallelExecutorGroup:
         return self.symbol.simple_bind(
             ctx=self.contexts[place], grad_req=self.grad_req, type_dict=dtypes, group2ctx=self.group2ctxs[place],
             shared_exec=None if shared_group is None else shared_group.execs[place],
-            **shapes,
+            shared_arg_names=self.param_names, shared_buffer={}, **shapes,
         )  # fmt: skip
 
     def _of_all(self, name: str, kind: str = "arg_dict") -> list[Any]:

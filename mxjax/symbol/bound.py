@@ -120,12 +120,14 @@ def shared_in(
     stype: str,
 ) -> Any:
     """An array that is made, or the buffer's of the same name, shape and dtype; larger ones take its place there."""
-    if buffer is None or stype != "default":
-        return make(shape, dtype, device, stype)
-    old = buffer.get(name)
-    if old is not None and (old.shape, types.name_of(old.dtype)) == (shape, dtype):
+    old = None if buffer is None else buffer.get(name)
+    if old is not None and (old.shape, types.name_of(old.dtype), old.stype) == (
+        shape,
+        dtype,
+        stype,
+    ):
         return old
     new = make(shape, dtype, device, stype)
-    if old is None or old.size < new.size:
+    if buffer is not None and stype == "default" and (old is None or old.size < new.size):
         buffer[name] = new
     return new

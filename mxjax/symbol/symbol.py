@@ -350,9 +350,10 @@ class Symbol(Declared):
     ) -> Executor:
         """An `Executor` with arrays of its own; ``kwargs`` are the shapes of some of them.
 
-        ``group2ctx`` are the devices of nodes by their attribute ``ctx_group``. Arrays of ``shared_exec`` and of
-        the dictionary ``shared_buffer`` are taken where names, shapes and dtypes are the same. The buffer gets
-        the others: arguments by their names, gradients as ``grad of`` and the name.
+        ``group2ctx`` are the devices of nodes by their attribute ``ctx_group``. With a dictionary ``shared_buffer``
+        the arguments of ``shared_arg_names``, their gradients and the auxiliary states are those of ``shared_exec``,
+        and the other arrays are the buffer's, where shapes and dtypes are the same. It gets those that it has not:
+        arguments by their names, gradients as ``grad of`` and the name. Without it nothing is shared.
 
         Raises:
           RuntimeError: the shapes do not suffice, or do not fit together.
@@ -369,6 +370,7 @@ class Symbol(Declared):
             kwargs,
             group2ctx,
             shared_buffer,
+            shared_arg_names or (),
         )
 
     def _simple_bind(
