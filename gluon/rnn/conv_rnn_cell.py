@@ -181,7 +181,7 @@ class _ConvRNNCell(_ConvCell):
 class _ConvLSTMCell(_ConvCell):
     _step_on_symbols = "conv_lstm"
     _states = 2
-    _gate_names = ("_i", "_f", "_c", "_o")
+    _gate_names = ["_i", "_f", "_c", "_o"]
 
     def _alias(self) -> str:
         return "conv_lstm"
@@ -198,7 +198,7 @@ class _ConvLSTMCell(_ConvCell):
 
 class _ConvGRUCell(_ConvCell):
     _step_on_symbols = "conv_gru"
-    _gate_names = ("_r", "_z", "_o")
+    _gate_names = ["_r", "_z", "_o"]
 
     def _alias(self) -> str:
         return "conv_gru"

@@ -139,7 +139,7 @@ class ConvLSTMCell(_Usual):
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        return ("_i", "_f", "_c", "_o")
+        return ["_i", "_f", "_c", "_o"]
 
     def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         name = self._step_name()
@@ -158,7 +158,7 @@ class ConvGRUCell(_Usual):
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        return ("_r", "_z", "_o")
+        return ["_r", "_z", "_o"]
 
     def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         name = self._step_name()

@@ -74,7 +74,7 @@ class FusedRNNCell(BaseRNNCell):
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        return _MODES[self._mode]
+        return list(_MODES[self._mode])
 
     def _parts(self, num_input: int) -> list[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the weights in the order that the operator has them: weights, then biases."""

@@ -328,7 +328,7 @@ class LSTMCell(_Dense):
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        return ("_i", "_f", "_c", "_o")
+        return ["_i", "_f", "_c", "_o"]
 
     def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         name = self._step_name()
@@ -349,7 +349,7 @@ class GRUCell(_Dense):
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        return ("_r", "_z", "_o")
+        return ["_r", "_z", "_o"]
 
     def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         name = self._step_name()

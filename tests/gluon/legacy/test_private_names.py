@@ -455,3 +455,16 @@ def test_names_of_a_module_that_live_in_its_package():
     from mxjax.symbol.symbol import load
 
     assert load is mx.sym.load and isinstance(BASE_ESTIMATOR, type)
+
+
+def test_gates_of_cells():
+    from mxjax.gluon.contrib import rnn as contrib_rnn
+
+    lstm, gru = ["_i", "_f", "_c", "_o"], ["_r", "_z", "_o"]
+    assert mx.rnn.LSTMCell(2)._gate_names == lstm and mx.rnn.GRUCell(2)._gate_names == gru
+    assert mx.rnn.FusedRNNCell(2, mode="gru")._gate_names == gru
+    assert mx.rnn.FusedRNNCell(2, mode="rnn_tanh")._gate_names == [""]
+    assert mx.rnn.RNNCell(2)._gate_names == ("",) and mx.rnn.SequentialRNNCell()._gate_names == ()
+    assert contrib_rnn.Conv1DLSTMCell((1, 5), 2, 3, 3, 1)._gate_names == lstm
+    assert contrib_rnn.Conv1DGRUCell((1, 5), 2, 3, 3, 1)._gate_names == gru
+    assert contrib_rnn.Conv1DRNNCell((1, 5), 2, 3, 3, 1)._gate_names == ("",)
