@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..nd._thresholds import optimal_threshold
+
 __all__ = ["CalibrationCollector", "Histograms", "MinMax", "combine_histogram", "optimal_threshold"]
 
 Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
@@ -119,91 +121,3 @@ def combine_histogram(
     made, edges = np.histogram(arr, bins=len(counts) + 2 * wider, range=(-reach, reach))
     made[wider : len(made) - wider] += counts
     return made, edges, low, high, reach
-
-
-def optimal_threshold(counts: Any, edges: Any, levels: int = 255) -> tuple[float, float]:
-    """The reach of 8-bit integers whose distribution diverges least (Kullback-Leibler) from a histogram's.
-
-    Args:
-      counts, edges: a histogram around 0, an odd number of bins.
-      levels: how many integers there are.
-
-    Returns the reach, and the divergence.
-    """
-    counts = np.asarray(counts, "float64")
-    edges = np.asarray(edges)
-    middle, half = len(counts) // 2, levels // 2
-    at = np.flatnonzero(counts)
-    before = np.concatenate([[0.0], np.cumsum(counts[at])])  # exact: whole numbers
-    best = float(edges[-1]), np.inf
-    for i in range(half, middle + 1):
-        first, last = middle - i, min(middle + i + 1, len(counts))
-        # Runs of so many bins become one integer; the last takes the rest.
-        starts = first + np.arange(levels) * ((last - first) // levels)
-        bins = np.searchsorted(at, np.append(starts, last))
-        low, high = before[bins[0]], before[bins[-1]]
-        found = _divergence(
-            counts[at[bins[0] : bins[-1]]], np.diff(before[bins]), np.diff(bins), last - first,
-            (low, counts[first]), (before[-1] - high, counts[last - 1]),
-        )  # fmt: skip
-        if found < best[1]:
-            best = float(edges[last]), found
-    return best
-
-
-def _divergence(
-    full: np.ndarray, sums: np.ndarray, filled: np.ndarray, n: int,
-    below: tuple[float, float], above: tuple[float, float],
-) -> float:  # fmt: skip
-    """How far a histogram of n bins, cut off at both ends, diverges from one of which runs of bins have one number.
-
-    Args:
-      full: the bins that are not empty.
-      sums, filled: of each run, what is in it, and how many of its bins are not empty.
-      below, above: what is cut off and is counted in the first and in the last bin, and what these had before.
-    """
-    wanted, filled, sums = full.copy(), filled.astype("float64"), sums.copy()
-    # MXNet counts the first bin among what is cut off, too: its run is what its other bins hold.
-    held = filled.copy()
-    if below[1]:
-        sums[0], held[0] = sums[0] - below[1], held[0] - 1
-    inside = sums / np.maximum(held, 1)
-    mass = sums.copy()
-    mass[0] += below[1]
-    new: list[float] = []
-    for k, (more, had) in ((0, below), (-1, above)):
-        mass[k] += more
-        if had:
-            wanted[k] += more
-        elif more:
-            new.append(more)
-            filled[k] += 1
-    wanted = np.append(wanted, new)
-    taken = _taken(n, len(wanted))
-    spread = filled * (inside != 0)
-    given = _taken(n, int(spread.sum()))
-    if taken is None or given is None:
-        return float("inf")
-    p, q = wanted - taken, np.where(inside != 0, inside - given, EPS)
-    empty = n - len(wanted)
-    whole = p.sum() + EPS * empty
-    others = (filled * q).sum() + EPS * empty
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = (p * np.log(p)).sum() - ((mass - filled * taken) * np.log(q))[filled > 0].sum()
-        # Equal ones are no more apart than sums are rounded.
-        return round(float(apart / whole + np.log(others / whole)), 14)
-
-
-#: What an empty bin holds for logarithms, taken from the others.
-EPS = 1e-4
-
-
-def _taken(n: int, full: int, eps: float = EPS) -> float | None:
-    """What each bin that is not empty gives to the empty ones; None where it has too little."""
-    return None if not full or eps * (n - full) / full >= 1 else eps * (n - full) / full
-
-
-def smooth(p: np.ndarray, eps: float = EPS) -> np.ndarray | None:
-    """Zeros as a little, taken from the others; None where these have too little."""
-    taken = _taken(p.size, int(np.count_nonzero(p)), eps)
-    return None if taken is None else np.where(p == 0, eps, p - taken)

@@ -12,8 +12,9 @@ from ..base import py_str
 from ..errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from ..io import DataBatch, DataDesc, DataIter
 from ..model import unmarked_params
+from ..nd._thresholds import optimal_threshold, smooth
 from ..symbol import Symbol, load
-from .calibration import combine_histogram, optimal_threshold, smooth
+from .calibration import Histograms, MinMax, combine_histogram
 
 __all__: list[str] = []
 
@@ -96,53 +97,58 @@ def _as_data_iter(calib_data: Any) -> tuple[DataIter, list[DataDesc]]:
     return found, found.provide_data  # type: ignore[attr-defined]
 
 
-class _LayerHistogramCollector:
-    """Histograms of layers' outputs: `collect` is a monitor's callback."""
+class _LayerHistogramCollector(Histograms):
+    """Histograms of layers' outputs.
 
-    def __init__(
-        self, num_bins: int = 8001, include_layer: Sequence[str] | None = None, logger: Any = None
-    ):
-        self.hist_dict: dict[str, Any] = {}
-        self.num_bins = num_bins
-        self.include_layer = include_layer
-        self.logger = logger
+    `collect` is a monitor's callback in MXNet 1 and takes the operator's name, too, in MXNet 2, where the dtype is the
+    first argument.
+    """
 
-    def collect(self, name: str | bytes, arr: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and isinstance(args[0], str):
+            kwargs["quantized_dtype"], args = args[0], args[1:]
+        names = ("num_bins", "include_layers", "logger")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        self.logger = given.pop("logger", None)
+        # `include_layer` is MXNet 1's word. No layers are none there, and all here.
+        self.include_layer = given.pop("include_layer", given.pop("include_layers", None))
+        super().__init__(include_layers=self.include_layer or (), **given)
+
+    def collect(self, name: str | bytes, *said: Any) -> None:  # type: ignore[override]
         """Count the numbers of an output, if its layer is wanted."""
-        name = py_str(name)
-        if self.include_layer is None or name not in self.include_layer:
-            return
-        numbers = arr.asnumpy()
-        low, high = numbers.min(), numbers.max()
-        reach = max(abs(low), abs(high))
-        if name in self.hist_dict:
-            self.hist_dict[name] = combine_histogram(
-                self.hist_dict[name], numbers, low, high, reach
-            )
-        else:
-            counts, edges = np.histogram(numbers, bins=self.num_bins, range=(-reach, reach))
-            self.hist_dict[name] = (counts, edges, low, high, reach)
+        super().collect(py_str(name), "", said[-1])
+
+    combine_histogram = staticmethod(combine_histogram)
+
+    @staticmethod
+    def get_optimal_threshold(*args: Any, **kwargs: Any) -> tuple[Any, Any, Any, Any]:
+        """`_get_optimal_threshold`, where MXNet 2 has it."""
+        return _get_optimal_threshold(*args, **kwargs)
+
+    @staticmethod
+    def get_optimal_thresholds(*args: Any, **kwargs: Any) -> dict[str, tuple[Any, Any]]:
+        """`_get_optimal_thresholds`, where MXNet 2 has it."""
+        return _get_optimal_thresholds(*args, **kwargs)
 
 
-class _LayerOutputMinMaxCollector:
-    """The smallest and the largest number of layers' outputs: `collect` is a monitor's callback."""
+class _LayerOutputMinMaxCollector(MinMax):
+    """The smallest and the largest number of layers' outputs; `collect` as in `_LayerHistogramCollector`."""
 
     def __init__(
-        self, quantized_dtype: str, include_layer: Sequence[str] | None = None, logger: Any = None
+        self,
+        quantized_dtype: str,
+        include_layers: Sequence[str] | None = None,
+        logger: Any = None,
+        include_layer: Sequence[str] | None = None,
     ):
-        self.min_max_dict: dict[str, tuple[float, float]] = {}
+        self.include_layer = include_layers if include_layer is None else include_layer
+        super().__init__(self.include_layer or ())
         self.quantized_dtype = quantized_dtype
-        self.include_layer = include_layer
         self.logger = logger
 
-    def collect(self, name: str | bytes, arr: Any) -> None:
+    def collect(self, name: str | bytes, *said: Any) -> None:  # type: ignore[override]
         """Look at an output, if its layer is wanted."""
-        name = py_str(name)
-        if self.include_layer is None or name not in self.include_layer:
-            return
-        numbers = arr.asnumpy()
-        low, high = self.min_max_dict.get(name, (np.inf, -np.inf))
-        self.min_max_dict[name] = (min(low, float(numbers.min())), max(high, float(numbers.max())))
+        super().collect(py_str(name), "", said[-1])
 
 
 def _collect_layer_statistics(
@@ -230,7 +236,9 @@ def _get_optimal_threshold(
         low,
         high,
         *optimal_threshold(
-            counts, edges, num_quantized_bins * 2 + 1 if unsigned else num_quantized_bins
+            np.asarray(counts),
+            np.asarray(edges),
+            num_quantized_bins * 2 + 1 if unsigned else num_quantized_bins,
         ),
     )
 

@@ -95,7 +95,9 @@ def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255)
     Returns:
       the threshold and its divergence, each (1,) and float32.
     """
-    made = _threshold(hist.asnumpy(), hist_edges.asnumpy(), num_quantized_bins)
+    from ._thresholds import optimal_threshold
+
+    made = optimal_threshold(hist.asnumpy(), hist_edges.asnumpy(), num_quantized_bins)
     return [_as(hist, x) for x in made]
 
 
@@ -103,41 +105,6 @@ def _as(like: Any, number: float) -> Any:
     from ..array.creation import array, nd_array
 
     return (nd_array if like._legacy else array)(_np.array([number], "float32"))
-
-
-def _smooth(p: Any, eps: float = 1e-4) -> Any:
-    """A histogram whose empty bins have a little of the others' counts."""
-    empty = p == 0
-    full = p.size - empty.sum()
-    if not full:
-        return None
-    return p + _np.where(empty, eps, -eps * empty.sum() / full)
-
-
-def _threshold(hist: Any, edges: Any, steps: int) -> tuple[float, float]:
-    counts = hist.astype("float64")
-    middle, half = counts.size // 2, steps // 2
-    best, least = float(edges[-1]), _np.inf
-    for reach in range(half, middle + 1):
-        start, stop = middle - reach, middle + reach + 1
-        p = counts[start:stop].copy()
-        part = p.copy()
-        part[0] = 0
-        p[0] += counts[:start].sum()
-        p[-1] += counts[stop:].sum()
-        there = p != 0
-        merged = part.size // steps
-        group = _np.minimum(_np.arange(part.size) // merged, steps - 1)
-        total, number = _np.bincount(group, part, steps), _np.bincount(group, part != 0, steps)
-        q = _np.where(there, (total / _np.maximum(number, 1))[group], 0)
-        p, q = _smooth(p), _smooth(q)
-        if p is None or q is None or (q <= 0).any():
-            continue
-        p, q = p / p.sum(), q / q.sum()
-        divergence = float((p * _np.log(p / q)).sum())
-        if divergence < least:
-            best, least = float(edges[stop]), divergence
-    return best, least
 
 
 _made = _steps()

@@ -63,3 +63,43 @@ def test_thresholds():
     assert smooth == pytest.approx([0.1, 0.95, 2.95])
     with pytest.raises(ValueError, match="All entries are 0"):
         q._smooth_distribution(onp.zeros(3))
+
+
+def _rectified(seed):
+    return onp.maximum(onp.random.RandomState(seed).randn(3000), 0)
+
+
+@pytest.mark.parametrize(
+    "numbers, dtype, reach",
+    [
+        (_rectified(1), "int8", 3.5115),
+        (_rectified(3), "auto", 3.3287),
+        (onp.abs(onp.random.RandomState(2).randn(3000)), "int8", 3.62),
+        (onp.abs(onp.random.RandomState(2).randn(3000)), "auto", 3.6611),
+    ],
+)
+def test_nearly_equal_divergences(numbers, dtype, reach):
+    """The least of many sums that differ in the seventh digit: MXNet 2.0.0b1's, which adds in 32 bits."""
+    widest = numbers.max()
+    counts, edges = onp.histogram(numbers, bins=2001, range=(-widest, widest))
+    found = q._LayerHistogramCollector.get_optimal_threshold(
+        (counts, edges, numbers.min(), widest, widest), dtype
+    )
+    assert found[2] == pytest.approx(reach, abs=1e-4)
+
+
+def test_collectors_of_mxnet2():
+    """As 2.0.0b1 calls them: the dtype first, the operator's name between name and array."""
+    collector = q._LayerHistogramCollector("int8", include_layers=["a"])
+    collector.collect("a", "relu", mx.nd.array([1.0, -3.0]))
+    collector.collect("b", "relu", mx.nd.array([1.0]))
+    assert list(collector.hist_dict) == ["a"] and collector.hist_dict["a"][2:] == (-3, 1, 3)
+    # All of it is at one edge, which must stay within reach; lists serve as histograms, too.
+    edges = list(onp.linspace(-2, 2, 1000))
+    worst = collector.get_optimal_threshold(([0] * 998 + [1000], edges, -2, 2, 2), "int8", 5)
+    assert worst == (-2, 2, 2, 0)
+    found = collector.get_optimal_thresholds({"a": ([0] * 998 + [1000], edges, 0, 2, 2)}, "auto", 5)
+    assert found == {"a": (0, 2)}
+    extremes = q._LayerOutputMinMaxCollector("int8", ["a"])
+    extremes.collect("a", "relu", mx.nd.array([1.0, -3.0]))
+    assert extremes.post_collect() == {"a": (-3, 1)}
