@@ -20,8 +20,9 @@ from mxjax.core.compile.cpu_product import materialize
 
 # Kernels of more elements than this are not written down one by one.
 MOST_TAPS = 49
-# A weight's gradient adds up so many bytes at most in a turn of its loop, which stay in the processor's cache.
-SUM_BYTES = 256 << 10
+# A weight's gradient adds up so many rows at most in a turn of its loop, and is written down in so many sums.
+MOST_ROWS = 8
+MOST_TERMS = 128
 # Blocks of fewer channels than this are made larger, and there are so many at most.
 LEAST_BLOCK = 32
 MOST_BLOCKS = 8
@@ -131,40 +132,43 @@ def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
 
 
 def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array:
-    """The weight's gradient, (channels, kernel's elements): a loop over rows, with a sum for each of the elements."""
+    """The weight's gradient, (channels, kernel's elements): a loop over bands of rows, with a sum for each of the elements."""
     dtype = x.dtype
     x, g = _wide(x, g)
-    (oh, ow), (sh, sw), (dh, dw), (kh, _) = (
-        shape.window.out,
-        shape.stride,
-        shape.dilate,
-        shape.kernel,
-    )
-    c, places = x.shape[-1], _places(shape)
-    one = ow * c * len(places) * x.dtype.itemsize
-    rows = max((k for k in range(1, oh + 1) if oh % k == 0 and k * one <= SUM_BYTES), default=1)
-    bands, high = oh // rows, (rows - 1) * sh + (kh - 1) * dh + 1
-    x = materialize(_padded(x, shape.pad, shape.pad))
-
-    def products(k: Any) -> tuple[jax.Array, ...]:
-        image, band = k // bands, k % bands
-        given = lax.dynamic_slice(g, (image, band * rows, 0, 0), (1, rows, ow, c))[0]
-        read = lax.dynamic_slice(x, (image, band * rows * sh, 0, 0), (1, high, x.shape[2], c))[0]
-
-        def product_at(i: int, j: int) -> jax.Array:
-            i, j = i * dh, j * dw
-            ends = i + (rows - 1) * sh + 1, j + (ow - 1) * sw + 1, c
-            return lax.mul(lax.slice(read, (i, j, 0), ends, (sh, sw, 1)), given)
-
-        return tuple(product_at(*at) for at in places)
+    (oh, ow), (sh, sw), (dh, dw) = shape.window.out, shape.stride, shape.dilate
+    c, wide, places = x.shape[-1], shape.window.size[1], _places(shape)
+    most = max(1, min(MOST_ROWS, MOST_TERMS // len(places)))
+    bands = -(-oh // min(oh, most))
+    rows = -(-oh // bands)
+    high = (rows - 1) * sh + (shape.kernel[0] - 1) * dh + 1
 
     def turn(k: Any, sums: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        return tuple(map(lax.add, sums, products(k)))
+        image, first = k // bands, k % bands * rows
+        at = (
+            jnp.minimum(first, oh - rows) if oh % rows else first
+        )  # the last band begins in the one before
+        given = lax.dynamic_slice(g, (image, at, 0, 0), (1, rows, ow, c))[0]
+        padded = _padded(lax.dynamic_slice_in_dim(x, image, 1), shape.pad, shape.pad)
+        read = lax.dynamic_slice(padded, (0, at * sh, 0, 0), (1, high, wide, c))[0]
+        # In memory first: XLA would cut both, and pad the image, anew for each of the products.
+        given, read = materialize(given), materialize(read)
 
-    sums = lax.fori_loop(
-        0, len(x) * bands, turn, (jnp.zeros((rows, ow, c), x.dtype),) * len(places)
-    )
-    return lax.concatenate(sums, 0).reshape(len(places), rows * ow, c).sum(1).T.astype(dtype)
+        def added(total: jax.Array, i: int, j: int) -> jax.Array:
+            i, j = i * dh, j * dw
+            ends = i + (rows - 1) * sh + 1, j + (ow - 1) * sw + 1, c
+            products = lax.mul(lax.slice(read, (i, j, 0), ends, (sh, sw, 1)), given)
+            if oh % rows:
+                row = at + lax.broadcasted_iota(jnp.int32, products.shape, 0)
+                products = jnp.where(row >= first, products, jnp.zeros((), products.dtype))
+            # Row by row: XLA's own sum along the first axis goes number by number.
+            parts = (lax.slice_in_dim(products, r, r + 1) for r in range(rows))
+            return reduce(lax.add, parts, total)
+
+        return tuple(added(total, *at) for total, at in zip(sums, places, strict=True))
+
+    zeros = (jnp.zeros((1, ow, c), x.dtype),) * len(places)
+    sums = lax.fori_loop(0, len(x) * bands, turn, zeros)
+    return lax.concatenate(sums, 0).sum(1).T.astype(dtype)
 
 
 # ---- a few channels for each filter ------------------------------------------------------------

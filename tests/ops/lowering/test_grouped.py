@@ -270,3 +270,48 @@ def test_transposed_convolutions_equal_those_of_zeros_between_pixels(layout, cas
             return run(x, w, b)
 
     same(ours, theirs, x, w, b)
+
+
+@pytest.mark.parametrize(
+    "kernel, stride, dilate, pad, size",
+    [
+        ((3, 3), (1, 1), (1, 1), (1, 1), (13, 5)),  # two bands of seven rows: one is in both
+        (
+            (3, 3),
+            (1, 1),
+            (1, 1),
+            (0, 2),
+            (27, 4),
+        ),  # four, of which the last two overlap by three rows
+        ((3, 2), (2, 3), (2, 1), (2, 0), (37, 10)),
+        ((5, 5), (1, 1), (1, 1), (2, 2), (11, 6)),  # bands of four rows
+        ((1, 11), (1, 1), (1, 1), (0, 5), (1, 17)),
+        ((7, 7), (1, 1), (1, 1), (3, 3), (5, 4)),
+    ],
+)
+def test_depthwise_weight_gradients_by_bands(kernel, stride, dilate, pad, size):
+    """Each row counts once; by NumPy, from the definition."""
+    x, w = normal(2, 6, *size), normal(6, 1, *kernel)
+    how = {"stride": stride, "dilate": dilate, "pad": pad, "num_group": 6}
+    out, pull = jax.vjp(lambda w: convolution(x, w, **how), w)
+    g = normal(*out.shape)
+    padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
+    want = np.zeros(w.shape)
+    for i, j in np.ndindex(*kernel):
+        down, across = (
+            slice(at * d, at * d + (n - 1) * s + 1, s)
+            for at, d, n, s in zip((i, j), dilate, out.shape[2:], stride, strict=True)
+        )
+        want[:, 0, i, j] = (padded[:, :, down, across] * g).sum((0, 2, 3))
+    np.testing.assert_allclose(pull(g)[0], want, rtol=1e-10, atol=1e-10 * abs(want).max())
+
+
+def test_a_row_of_two_bands_is_not_multiplied_by_zero_where_it_is_infinite():
+    x = np.zeros((1, 1, 13, 3))
+    x[0, 0, 6, 1] = np.inf  # the row that both bands have
+    w = normal(1, 1, 1, 1)
+    x = jnp.tile(jnp.asarray(x), (1, 4, 1, 1))
+    _, pull = jax.vjp(lambda w: convolution(x, w, num_group=4), jnp.tile(w, (4, 1, 1, 1)))
+    g = np.ones((1, 4, 13, 3))
+    g[:, :, :, [0, 2]] = 0  # their pixels are finite
+    np.testing.assert_array_equal(pull(jnp.asarray(g))[0].ravel(), np.full(4, np.inf))
