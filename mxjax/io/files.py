@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,15 @@ class _Arrays(Source):
         return order[len(order) - self.batch_size :][:pad]
 
 
+def _whole(text: bytes) -> int:
+    """The whole number that a text begins with: MXNet reads 2 from 2.5, and from 2e3."""
+    found = re.match(rb"\s*[+-]?\d+(?=$|[\s.eE])", text)
+    return int(found[0] if found else text)
+
+
 def _csv(path: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     width = math.prod(shape)
-    kind = dtype.type if dtype.kind == "f" else int
+    kind = dtype.type if dtype.kind == "f" else _whole
     rows = []
     for number, line in enumerate(_lines(path), 1):
         try:

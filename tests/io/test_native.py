@@ -350,3 +350,13 @@ def test_small_pictures_have_fewer_threads(tmp_path, side, threads, monkeypatch)
     )
     assert [batch.label[0].asnumpy().tolist() for batch in few] == given
     assert few.handle.threads == 2
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_whole_numbers_are_read_of_fractions_in_csv_files(tmp_path, dtype):
+    """Of MXNet 1.9.1 and 2.0.0b1: what stands before the point, or the exponent."""
+    (tmp_path / "a.csv").write_text("0.25,-1.75,3\n1e3,2.5,-0.5\n")
+    batch = mx.io.CSVIter(
+        data_csv=str(tmp_path / "a.csv"), data_shape=(3,), batch_size=2, dtype=dtype
+    ).next()
+    assert batch.data[0].asnumpy().tolist() == [[0, -1, 3], [1, 2, 0]]
