@@ -27,8 +27,9 @@ AMP = ("low", "full", "widest", None)
 CONVENTION = "<by convention>"
 #: What a symbol's shapes do about lengths that are not known, in `unknown=`: nothing follows before the first array's
 #: shape is known; an axis stays unknown; as many elements come out as in; unknown lengths of all arrays are one;
-#: the result's shape has nothing to do with the array's.
-UNKNOWN = ("waits", "stays", "same size", "tied", "apart", None)
+#: the result's shape has nothing to do with the array's; arrays are as long as each other but for the axis along which
+#: they are joined; they are stacked along a new one.
+UNKNOWN = ("waits", "stays", "same size", "tied", "apart", "joined", "stacked", None)
 #: The name of a function that puts a row into a file's words, or a tuple of that and what it takes.
 Form = str | tuple[Any, ...]
 

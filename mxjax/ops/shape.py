@@ -631,6 +631,7 @@ def concatenate(*seq: Any, axis: int | None = 0) -> Any:
     display="Concat",
     samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(1, 3), dim=0)],
     amp="widest",
+    unknown="joined",
     onnx="concatenate",
 )
 def concat_nd(*data: Any, dim: int = 1, num_args: int | None = None) -> Any:
@@ -650,7 +651,7 @@ def stack(*arrays: Any, axis: int = 0) -> Any:
     return jnp.stack(_same_dtype(arrays), axis)
 
 
-@op("stack@nd", nd="stack", samples=_JOIN, amp="widest", onnx="stack")
+@op("stack@nd", nd="stack", samples=_JOIN, amp="widest", unknown="stacked", onnx="stack")
 def stack_nd(*data: Any, axis: int = 0, num_args: int | None = None) -> Any:
     """Arrays of one shape joined along a new axis."""
     return jnp.stack(_same_dtype(data), axis)

@@ -150,6 +150,7 @@ class Inference:
                 return
             if node.inputs:
                 self._parameters(node, ins)
+                self._beside(node, ins)
                 ins = [self.found[n][k] for n, k in node.inputs]
             self._forward(node, ins)
             if node.inputs and not all(known(s) for s in ins):
@@ -201,6 +202,21 @@ class Inference:
                 except Conflict:
                     if not all(known(s) for s in ins) or self._shapes(node, ins) is None:
                         raise  # else the row takes this shape, too
+
+    def _beside(self, node: Node, ins: Sequence[Partial]) -> None:
+        """Arrays that are joined have one shape, but for the axis along which they are."""
+        assert node.op is not None
+        if node.op.inference.unknown not in ("joined", "stacked"):
+            return
+        options = {**(node.op.attr_defaults or {}), **node.params}
+        axis = options.get("dim", options.get("axis"))
+        for shape in [s for s in ins if s is not None]:
+            if node.op.inference.unknown == "joined":
+                if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+                    return
+                shape = (*shape[: axis % len(shape)], None, *shape[axis % len(shape) + 1 :])
+            for array, k in node.inputs:
+                self._set(array, k, shape)
 
     def _forward(self, node: Node, ins: Sequence[Partial]) -> None:
         if any(s is None for s in ins):
@@ -478,7 +494,7 @@ def declared_shape(node: Node) -> Partial:
 
 
 def _wrong(node: Node, ins: Sequence[Any], error: Exception) -> Exception:
-    places = ", ".join(f"{n}: {tuple(s)}" for n, s in zip(node.names, ins, strict=True))
+    places = ", ".join(f"{n}: {tuple(s)}" for n, s in zip(node.names, ins, strict=False))
     return errors.MXNetError(
         f"Error in operator {node.name}: {error} ({node.operator} takes {places})"
     )
@@ -554,6 +570,7 @@ def shapes_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial:
         [found.found[n][0] for n in nodes if n in states],
     )
     if not partial and not all(known(s) for part in parts for s in part):
+        _refuse_axes(nodes, found)
         variables = [n for n in nodes if n.is_variable]
         missing = [
             f"{n.name}: {shown(found.found[n][0])}"
@@ -567,6 +584,23 @@ def shapes_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial:
         )
         return None, None, None
     return tuple([shown(s) for s in part] for part in parts)
+
+
+def _refuse_axes(nodes: Sequence[Node], found: Inference) -> None:
+    """Raise where known data has too few axes for an operator whose parameters' shapes follow from it.
+
+    Raises:
+      MXNetError: that operator, and the shape of its data.
+    """
+    for node in nodes:
+        data = (found.of(node.inputs) or [None])[0]
+        if node.op is None or node.op.inference.shapes is None or data is None or not known(data):
+            continue
+        try:
+            node.op.infer_shapes(tuple([n or 0 for n in data]), node.params)
+        except IndexError:
+            error = errors.MXNetIndexError(f"data of {len(data)} axes has too few of them")
+            raise _wrong(node, [data], error) from None
 
 
 def named(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Partial]:

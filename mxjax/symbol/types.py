@@ -138,8 +138,9 @@ def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: 
     nodes = walk(symbol._entries)
     states = states_of(nodes)
     found = infer(nodes, plain)
-    if not partial and all(found[n] is None for n in nodes):
-        return None, None, None
+    variables = [n for n in nodes if n.is_variable]
+    if not partial and variables and all(found[n] is None for n in variables):
+        return None, None, None  # a cast's result, say, tells nothing of what is cast
     if not partial:
         found = {n: t or "float32" for n, t in found.items()}
 

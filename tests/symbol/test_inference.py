@@ -1,0 +1,45 @@
+"""Shapes and dtypes that follow, or do not, from those of some variables; values are MXNet 1.9.1's."""
+
+from __future__ import annotations
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+
+
+def test_too_few_axes_are_an_error():
+    """As in MXNet, not a warning that a shape is not known."""
+    x = mx.sym.var("x")
+    for made in (
+        mx.sym.BatchNorm(x, axis=7),
+        mx.sym.BatchNorm(x, axis=-5),
+        mx.sym.RNN(x, state_size=4, num_layers=1, mode="gru"),
+    ):
+        with pytest.raises(mx.MXNetError, match="data of 2 axes has too few of them"):
+            made.infer_shape(x=(2, 3))
+
+
+@pytest.fixture
+def unknown_is_zero():
+    with mx.util.np_array(False), mx.util.np_shape(False):
+        yield
+
+
+@pytest.mark.usefixtures("unknown_is_zero")
+def test_joined_arrays_have_one_shape_but_for_an_axis():
+    x, y = mx.sym.var("x"), mx.sym.var("y")
+    joined = mx.sym.concat(x, y, dim=1)
+    assert joined.infer_shape_partial(x=(2, 3))[0] == [(2, 3), (2, 0)]
+    assert joined.infer_shape_partial(x=(2, 3), y=(0, 4)) == ([(2, 3), (2, 4)], [(2, 7)], [])
+    assert mx.sym.concat(x, y, dim=-1).infer_shape_partial(x=(2, 0), y=(0, 3))[0] == [
+        (2, 0),
+        (2, 3),
+    ]
+    assert mx.sym.stack(x, y, axis=1).infer_shape_partial(y=(2, 4))[1] == [(2, 2, 4)]
+
+
+def test_a_cast_says_nothing_of_what_is_cast():
+    x = mx.sym.var("x")
+    assert mx.sym.cast(x, dtype="float16").infer_type() == (None, None, None)
+    assert mx.sym.cast(x, dtype="float16").infer_type(x="int8")[1] == [onp.float16]
