@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mxjax.core.compile.compiler_options import cores
 from mxjax.core.compile.cpu_product import materialize
 
 # Kernels of more elements than this are not written down one by one.
@@ -23,6 +24,8 @@ MOST_TAPS = 49
 # A weight's gradient adds up so many rows at most in a turn of its loop, and is written down in so many sums.
 MOST_ROWS = 8
 MOST_TERMS = 128
+# With more cores than this a convolution is one loop over whole images, which are divided among them.
+MOST_CORES = 4
 # Blocks of fewer channels than this are made larger, and there are so many at most.
 LEAST_BLOCK = 32
 MOST_BLOCKS = 8
@@ -62,25 +65,52 @@ def shifted(x: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
     """The convolution as a sum of shifted products."""
     dtype = x.dtype
     x, taps = _wide(x, _taps(w))
-    x = _padded(x, shape.pad, shape.pad)
-    (oh, ow), (sh, sw), (dh, dw) = shape.window.out, shape.stride, shape.dilate
-    n, c = len(x), x.shape[-1]
+    return _correlated(x, taps, shape, shape.pad, shape.window.out).astype(dtype)
 
-    def read(i: int, j: int) -> jax.Array:
-        i, j = i * dh, j * dw
-        return lax.slice(
-            x, (0, i, j, 0), (n, i + (oh - 1) * sh + 1, j + (ow - 1) * sw + 1, c), (1, sh, sw, 1)
-        )
 
-    return reduce(
-        lax.add, (_times(read(*at), taps, k) for k, at in enumerate(_places(shape)))
-    ).astype(dtype)
+def _correlated(
+    x: jax.Array, taps: jax.Array, shape: Any, low: tuple[int, int], out: tuple[int, int]
+) -> jax.Array:
+    """So many rows and columns of the sum of products with taps, of images with so many zeros before them."""
+    (oh, ow), (sh, sw), (dh, dw) = out, shape.stride, shape.dilate
+    n, h, w, c = x.shape
+    whole = cores() > MOST_CORES
+    bands = 1 if whole else -(-oh // MOST_ROWS)
+    rows = -(-oh // bands)
+    reach = [(k - 1) * d + 1 for k, d in zip(shape.kernel, shape.dilate, strict=True)]
+    high, wide = (rows - 1) * sh + reach[0], (ow - 1) * sw + reach[1]
+    # Behind the last row there are zeros for the rest of the last band, whose results nobody wants.
+    ends = (bands * rows - 1) * sh + reach[0] - h - low[0], wide - w - low[1]
+
+    def products(read: jax.Array) -> jax.Array:
+        def cut(i: int, j: int) -> jax.Array:
+            i, j = i * dh, j * dw
+            last = i + (rows - 1) * sh + 1, j + (ow - 1) * sw + 1
+            return lax.slice(read, (0, i, j, 0), (len(read), *last, c), (1, sh, sw, 1))
+
+        return reduce(lax.add, (_times(cut(*at), taps, k) for k, at in enumerate(_places(shape))))
+
+    if whole:
+        return products(_padded(x, low, ends))
+
+    def some(k: Any) -> jax.Array:
+        padded = _padded(lax.dynamic_slice_in_dim(x, k // bands, 1), low, ends)
+        read = lax.dynamic_slice(padded, (0, k % bands * rows * sh, 0, 0), (1, high, wide, c))
+        return products(materialize(read))[0]
+
+    made = lax.map(some, jnp.arange(n * bands)).reshape(n, bands * rows, ow, c)
+    return made[:, :oh]
 
 
 def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
     """The image's gradient, phase by phase: pixels as far from a multiple of the stride take part in the same products."""
     dtype = g.dtype
     g, taps = _wide(g, _taps(w))
+    if shape.stride == (1, 1):
+        low = [
+            d * (k - 1) - p for k, d, p in zip(shape.kernel, shape.dilate, shape.pad, strict=True)
+        ]
+        return _correlated(g, lax.rev(taps, (0,)), shape, tuple(low), shape.size).astype(dtype)  # type: ignore[arg-type]
     blocks = tuple(-(-n // s) for n, s in zip(shape.size, shape.stride, strict=True))
 
     def reached(axis: int, phase: int) -> dict[int, int]:
@@ -116,10 +146,6 @@ def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
         ]
         return reduce(lax.add, terms) if terms else None
 
-    if shape.stride == (1, 1):
-        only = part((0, 0))
-        assert only is not None
-        return only.astype(dtype)
     (sh, sw), (bh, bw) = shape.stride, blocks
     whole = jnp.zeros((n, bh, sh, bw, sw, c), g.dtype)
     for phases in product(range(sh), range(sw)):

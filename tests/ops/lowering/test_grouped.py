@@ -15,6 +15,7 @@ from jax.test_util import check_grads
 from mxjax.core import compiler
 from mxjax.ops import nn
 from mxjax.ops.lowering import convolution_plan as module
+from mxjax.ops.lowering import grouped
 from mxjax.ops.lowering.convolution import convolution
 from mxjax.ops.lowering.convolution_plan import PLAIN, blocks_in, choose
 
@@ -289,21 +290,28 @@ def test_transposed_convolutions_equal_those_of_zeros_between_pixels(layout, cas
         ((7, 7), (1, 1), (1, 1), (3, 3), (5, 4)),
     ],
 )
-def test_depthwise_weight_gradients_by_bands(kernel, stride, dilate, pad, size):
+@pytest.mark.parametrize("cores", [1, 16])
+def test_depthwise_convolutions_by_bands(kernel, stride, dilate, pad, size, cores, monkeypatch):
     """Each row counts once; by NumPy, from the definition."""
+    monkeypatch.setattr(grouped, "cores", lambda: cores)
     x, w = normal(2, 6, *size), normal(6, 1, *kernel)
     how = {"stride": stride, "dilate": dilate, "pad": pad, "num_group": 6}
-    out, pull = jax.vjp(lambda w: convolution(x, w, **how), w)
-    g = normal(*out.shape)
-    padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
-    want = np.zeros(w.shape)
+    out, pull = jax.vjp(lambda x, w: convolution(x, w, **how), x, w)
+    g = np.asarray(normal(*out.shape))
+    padded, taps = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad))), np.asarray(w)[:, 0]
+    value, image, weight = np.zeros(out.shape), np.zeros(padded.shape), np.zeros(w.shape)
     for i, j in np.ndindex(*kernel):
         down, across = (
             slice(at * d, at * d + (n - 1) * s + 1, s)
             for at, d, n, s in zip((i, j), dilate, out.shape[2:], stride, strict=True)
         )
-        want[:, 0, i, j] = (padded[:, :, down, across] * g).sum((0, 2, 3))
-    np.testing.assert_allclose(pull(g)[0], want, rtol=1e-10, atol=1e-10 * abs(want).max())
+        tap = taps[:, i, j][:, None, None]
+        value += padded[:, :, down, across] * tap
+        image[:, :, down, across] += g * tap
+        weight[:, 0, i, j] = (padded[:, :, down, across] * g).sum((0, 2, 3))
+    inner = tuple(slice(p, p + n) for p, n in zip(pad, size, strict=True))
+    for got, want in zip((out, *pull(g)), (value, image[:, :, *inner], weight), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * abs(want).max())
 
 
 def test_a_row_of_two_bands_is_not_multiplied_by_zero_where_it_is_infinite():
