@@ -30,6 +30,8 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     opened = block._opened
     if opened is not None and opened.args is not None and not block._graphs:
         symbol, arrays = _symbol_of_run(block, opened.args)
+    elif (written := _as_it_came(block)) is not None:
+        symbol, arrays = written
     else:
         symbol, arrays = _symbol_of_last(block, _last(block))
     states = set(symbol.list_auxiliary_states())
@@ -45,6 +47,18 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     if generation() == 1:
         return None  # the names of the files came with MXNet 2
     return symbol_file, params_file if marked else None  # there is a file in any case, as in MXNet
+
+
+def _as_it_came(block: Any) -> tuple[Any, dict[str, Any]] | None:
+    """The symbol of a SymbolBlock that has not run, and its arrays; None for others, or where one has no array yet."""
+    symbol = getattr(block, "_symbol", None)
+    if block._graphs or symbol is None:
+        return None
+    params = {name: block._reg_params[key] for name, key in block._keys.items()}
+    if any(p._arrays is None for p in params.values()):
+        return None
+    arrays = {name: p._reduce() for name, p in params.items()}
+    return symbol, {name: array(a.asnumpy(), dtype=a.dtype) for name, a in arrays.items()}
 
 
 def _symbol_of_last(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str, Any]]:

@@ -468,3 +468,22 @@ def test_gates_of_cells():
     assert contrib_rnn.Conv1DLSTMCell((1, 5), 2, 3, 3, 1)._gate_names == lstm
     assert contrib_rnn.Conv1DGRUCell((1, 5), 2, 3, 3, 1)._gate_names == gru
     assert contrib_rnn.Conv1DRNNCell((1, 5), 2, 3, 3, 1)._gate_names == ("",)
+
+
+def test_a_symbol_block_is_exported_without_a_forward(tmp_path, mxnet1):
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    block = gluon.SymbolBlock(net, sym.var("data"))
+    for name, value in {"fc_weight": [[1, 2, 3], [4, 5, 6]], "fc_bias": [1, -1]}.items():
+        param = block.collect_params()[name]
+        param.shape = onp.shape(value)
+        param.initialize()
+        param.set_data(nd.array(value))
+    block.export(str(tmp_path / "net"))
+    assert sorted(nd.load(str(tmp_path / "net-0000.params"))) == ["arg:fc_bias", "arg:fc_weight"]
+    again = gluon.SymbolBlock.imports(
+        str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
+    )
+    assert again(nd.array([[1, 1, 1]])).asnumpy().tolist() == [[7, 14]]
+    again.export(str(tmp_path / "copy"))
+    for part in ("-symbol.json", "-0000.params"):
+        assert (tmp_path / f"copy{part}").read_bytes() == (tmp_path / f"net{part}").read_bytes()
