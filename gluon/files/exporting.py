@@ -78,6 +78,22 @@ def _input_names(count: int) -> list[str]:
     return ["data"] if count == 1 else [f"data{k}" for k in range(count)]
 
 
+def inputs_of(block: Any, symbol: Any) -> list[Any]:
+    """The inputs of a symbol that a block was exported as (or of one made of it), in the order of the block's
+    arguments: the symbol lists them as it reads them, and not at all where it reads none."""
+    from mxjax.symbol import Symbol, var
+
+    opened = block._opened
+    if block._graphs:
+        names = _input_names(len(_last(block).shapes))
+    elif opened is not None and opened.args is not None:
+        names = _input_names(len(_arrays_of(opened.args)))
+    else:
+        names = block._input_names
+    variables = {str(node.name): node for node in symbol._variables()}
+    return [Symbol([(variables[n], 0)]) if n in variables else var(n) for n in names]
+
+
 def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[str, Any]] | None:
     """A network of MXNet 1 as its forward composes it of variables, so that nodes have the names of its layers.
 
@@ -127,6 +143,12 @@ def _last(block: HybridBlock) -> CachedGraph:
     return next((g for g in reversed(graphs) if not g.training), graphs[-1])
 
 
+def _arrays_of(args: tuple[Any, ...]) -> list[NDArray]:
+    from ..graphs.cached_graph import flatten
+
+    return [a for a in flatten(args)[0] if isinstance(a, NDArray)]
+
+
 def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
     """A network some of whose operators have results as long as the numbers say, as a symbol, and its parameters.
 
@@ -138,7 +160,7 @@ def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict
 
     from ..graphs.cached_graph import flatten
 
-    inputs = [a for a in flatten(args)[0] if isinstance(a, NDArray)]
+    inputs = _arrays_of(args)
     names = _input_names(len(inputs))
     params = {
         name: p._reduce() for name, p in block.collect_params().items() if p._arrays is not None

@@ -306,6 +306,7 @@ def convert_hybrid_block(
       RuntimeError: it has no graph yet.
     """
     gluon = importlib.import_module("mxjax.gluon")
+    exporting = importlib.import_module("mxjax.gluon.files.exporting")
     if not isinstance(block, gluon.HybridBlock):
         raise MXNetAssertionError(
             f"block input should be a HybridBlock, got {type(block).__name__}"
@@ -321,13 +322,11 @@ def convert_hybrid_block(
         ) from error
     args = {name.partition(":")[2]: a for name, a in marked.items() if name.startswith("arg:")}
     aux = {name.partition(":")[2]: a for name, a in marked.items() if name.startswith("aux:")}
-    inputs = [n for n in sym.list_inputs() if n not in args and n not in aux]
     sym, args, aux = convert_model(
         sym, args, aux, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
         cast_optional_params,
     )  # fmt: skip
-    variables = {str(v.name): v for v in sym._variables()}
-    made = gluon.SymbolBlock(sym, [Symbol([(variables[n], 0)]) for n in inputs])
+    made = gluon.SymbolBlock(sym, exporting.inputs_of(block, sym))
     where = device or ctx or next(iter(block.collect_params().values())).list_device()
     made.load_dict({**args, **aux}, where, cast_dtype=True, dtype_source="saved")
     return made

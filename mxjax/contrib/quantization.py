@@ -536,7 +536,9 @@ def quantize_net(
     sym, marked = network.export(None)
     args = {name[4:]: a for name, a in marked.items() if name.startswith("arg:")}
     aux = {name[4:]: a for name, a in marked.items() if name.startswith("aux:")}
-    data_names = [n for n in sym.list_inputs() if n not in args and n not in aux]
+    # In the order of the network's arguments, which need not be the one that the symbol reads them in.
+    exporting = importlib.import_module("mxjax.gluon.files.exporting")
+    data_names = [given.name for given in exporting.inputs_of(network, sym)]
     names = {n.name for n in sym._nodes()}
     excluded = [
         *(exclude_layers or ()),
@@ -554,7 +556,7 @@ def quantize_net(
             sym, {**args, **aux}, data_names, calib_data, collector, layers, batches, device or ctx
         )
         qsym, qargs, aux = calib_graph(qsym, args, aux, collector, calib_mode, logger)
-    net = gluon.SymbolBlock(qsym, [_variable(qsym, n) for n in data_names])
+    net = gluon.SymbolBlock(qsym, exporting.inputs_of(network, qsym))
     net.load_dict(
         {**qargs, **aux}, device or ctx or current_device(), cast_dtype=True, dtype_source="saved"
     )
@@ -568,6 +570,8 @@ quantize_net_v2 = quantize_net
 
 def _example(data: Any, shapes: Any) -> list[Any]:
     """Arrays to call the network with once."""
+    if shapes is None:  # an iterator's first batch stays for the ranges
+        shapes = getattr(data, "provide_data", None)
     if shapes is not None:
         make = importlib.import_module("mxjax.np" if util.is_np_array() else "mxjax.nd").zeros
         given = [shapes] if shapes and isinstance(shapes[0], int) else shapes

@@ -128,3 +128,19 @@ def test_what_is_refused():
         amp.convert_symbol(network(), target_dtype_ops=["exp"])
     with pytest.raises(AssertionError, match="dict"):
         amp.convert_model(network(), [], {})
+
+
+def test_a_converted_blocks_inputs_come_in_the_order_of_its_arguments():
+    """Not in the one that its symbol reads them in, and those that it does not read come, too."""
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, a, b, c):
+            return c * 2 + mx.npx.relu(a)
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    arrays = [mx.np.array([x]) for x in ([1.0, -5, 3], [7.0, 7, 7], [-1.0, 4, 2])]
+    assert net(*arrays).tolist() == [[-1, 8, 7]]
+    made = mx.amp.convert_hybrid_block(net, target_dtype="bfloat16")
+    assert made(*arrays).astype("float32").tolist() == [[-1, 8, 7]]

@@ -217,6 +217,35 @@ def test_models_of_symbols():
     assert aux == {} and qsym.list_outputs() == ["fc_dequantize_output"]
 
 
+@pytest.mark.parametrize("mode", ["none", "naive"])
+def test_inputs_come_in_the_order_of_the_networks_arguments(mode):
+    """Not in the one that its symbol reads them in: values of MXNet 2.0.0b1."""
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, a, b, c):
+            return c + mx.npx.relu(a)
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    arrays = [mx.np.array([x]) for x in ([0.99, -0.5, 0.3], [7.0, 7, 7], [-0.98, 0.4, 0.2])]
+    quantized = mx.contrib.quantization.quantize_net(
+        net, quantized_dtype="int8", calib_mode=mode, calib_data=[arrays], num_calib_batches=1
+    )
+    onp.testing.assert_allclose(quantized(*arrays).asnumpy(), [[0.01, 0.4, 0.5]], atol=0.02)
+
+
+def test_every_batch_of_an_iterator_is_seen():
+    """The first one, too, which the network is not asked for its graph with."""
+    net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize(mx.init.One())
+    batches = mx.io.NDArrayIter(onp.array([[8, -8], [1, 1.0]], "float32"), batch_size=1)
+    quantized = mx.contrib.quantization.quantize_net(
+        net, quantized_dtype="int8", calib_mode="naive", calib_data=batches
+    )
+    assert quantized(mx.np.array([[8.0, 2]])).item() == pytest.approx(10, abs=0.2)
+
+
 def test_what_is_refused(trained):
     net, x, _, _ = trained
     with pytest.raises(ValueError, match="data_shapes or calib_data"):

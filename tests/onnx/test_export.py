@@ -88,6 +88,24 @@ def test_names_of_parameters_stay(tmp_path):
     assert set(net.collect_params()) - {"1.gamma"} <= names
 
 
+def test_a_blocks_inputs_come_in_the_order_of_its_arguments(tmp_path):
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, a, b):
+            return b * 2 + mx.npx.relu(a).sum(axis=0)
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    a, b = np.array([[1, -2, 3], [4, 5, -6]], "float32"), np.array([1, 2, 3], "float32")
+    net(mx.np.array(a), mx.np.array(b))
+    path = str(tmp_path / "net.onnx")
+    mx.onnx.export_model(net, in_shapes=[(2, 3), (3,)], onnx_file_path=path)
+    session = onnxruntime.InferenceSession(path)
+    assert [(i.name, i.shape) for i in session.get_inputs()] == [("data0", [2, 3]), ("data1", [3])]
+    (out,) = session.run(None, {"data0": a, "data1": b})
+    assert out.tolist() == [7, 9, 9]
+
+
 def test_dynamic_batch(tmp_path):
     shape = [("batch", 3, 8, 8)]
     file = agrees(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -60,7 +61,7 @@ def export_model(
       sym: a symbol, the path of a ``-symbol.json``, or a hybridized block that ran once.
       params: the parameters: a dictionary, a list of two (arguments and auxiliary states), or the path of a
         ``.params`` or ``.safetensors`` file; none of a block.
-      in_shapes: a shape for each input, in the symbol's order.
+      in_shapes: a shape for each input, in the symbol's order; of a block in its arguments' order.
       in_types: the inputs' dtype, or a list of them.
       onnx_file_path: where to write.
       dynamic: let the inputs' lengths change: those that are None in ``dynamic_input_shapes``, else all.
@@ -96,6 +97,10 @@ def export_model(
         )
     made, weights = _network(sym, params)
     graph = Graph(made._entries, weights)
+    if _is_block(sym):  # its arguments' order need not be the one that the symbol reads them in
+        inputs_of = importlib.import_module("mxjax.gluon.files.exporting").inputs_of
+        order = {given.name: k for k, given in enumerate(inputs_of(sym, made))}
+        graph.inputs.sort(key=lambda node: order.get(node.name, len(order)))
     shapes, kinds, marks, shown = _inputs(graph, in_shapes, in_types, dynamic, dynamic_input_shapes)
     writer = graph.write(opset, shapes, kinds, marks)
     if verbose:
@@ -119,10 +124,14 @@ def export_model(
 # ---- what is exported -------------------------------------------------------------------------------------
 
 
+def _is_block(sym: Any) -> bool:
+    return hasattr(sym, "collect_params") and hasattr(sym, "export")
+
+
 def _network(sym: Any, params: Any) -> tuple[Any, dict[str, np.ndarray]]:
     if isinstance(sym, (str, os.PathLike)):
         sym = symbol.load(sym)
-    elif hasattr(sym, "collect_params") and hasattr(sym, "export"):
+    elif _is_block(sym):
         sym, params = sym.export(None)
     if not isinstance(sym, symbol.Symbol):
         raise errors.MXNetValueError(
