@@ -144,7 +144,7 @@ class Source:
     def batches(self, order: np.ndarray, begin: int) -> Iterator[HostBatch]:
         """The batches of an epoch.
 
-        With `round_batch` the last one is filled from the beginning; otherwise as `filler` says.
+        With `round_batch` the last one is filled from the beginning of the next; otherwise as `filler` says.
         """
         for at in range(begin, len(order), self.batch_size):
             yield self.batch(order[at : at + self.batch_size], order)
@@ -169,7 +169,11 @@ class Source:
 
     def filler(self, order: np.ndarray, pad: int) -> np.ndarray:
         """The samples that fill an epoch's last batch, up to `pad`; zeros stand where they are fewer."""
-        return np.resize(order, pad) if self.round_batch else order[:0]
+        return np.resize(self.following(order), pad) if self.round_batch else order[:0]
+
+    def following(self, order: np.ndarray) -> np.ndarray:
+        """The order of the epoch after the one of this order."""
+        return order
 
     def indices(self, numbers: np.ndarray) -> np.ndarray:
         """What `getindex` gives for these samples."""
@@ -264,12 +268,10 @@ class MXDataIter(DataIter):
         if isinstance(self._running, _Ahead):
             self._running.close()
         self._running = None
-        # An epoch whose last batch was filled from the beginning has had what filled it: the next one goes on there.
+        # An epoch whose last batch was filled has taken that from the beginning of the next one, which goes on there.
         pad = self._now[2] if self._now is not None and self.handle.round_batch else 0
         self._begin = pad if self._order is not None and pad < len(self._order) else 0
-        if not self._begin:
-            self._order = None
-        self._now = None
+        self._order = self._now = None
         self._given = 0
 
     def state_dict(self) -> dict[str, Any]:

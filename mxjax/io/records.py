@@ -171,6 +171,11 @@ class _Records(Source):
         return order[whole], int(whole[:begin].sum()) + given * self.batch_size
 
     def order(self) -> np.ndarray:
+        found = self.following(np.zeros(0))
+        self.epoch += 1
+        return found
+
+    def following(self, order: np.ndarray) -> np.ndarray:
         numbers = np.arange(len(self.offsets))
         chunks = self._chunks(numbers)
         if len(chunks) > 1:
@@ -183,8 +188,8 @@ class _Records(Source):
             dice = np.random.default_rng([int(self.given["seed"]), self.epoch])
             for chunk in chunks:
                 dice.shuffle(chunk)
-        self.epoch += 1
-        return np.concatenate(chunks)
+        found = np.concatenate(chunks)
+        return found[~np.isin(found, list(self.corrupt))] if self.corrupt else found
 
     def _chunks(self, numbers: np.ndarray) -> list[np.ndarray]:
         """The samples in the pieces that are mixed: of about `shuffle_chunk_size` MB each, where that is given."""

@@ -54,6 +54,29 @@ def labels(it):
     return [label.tolist() for _, label, _ in batches(it)]
 
 
+def test_what_fills_a_shuffled_epoch_is_the_beginning_of_the_next_ones_order(images):
+    """MXNet 1.9.1: what is read in a row, fillers of batches among it, are whole orders, a new one each time.
+
+    Seven records, three at a time: 1 3 0 6 4 5 2 | 3 4 + 0 1 6 2 5 | 4 + 3 5 0 2 6 1 | 6 1 2 4 0 5 3.
+    """
+    it = records(images, shuffle=True, seed=5)
+    read = np.concatenate([np.ravel(labels(it)) for _ in range(12)]).astype(int).tolist()
+    orders = [tuple(read[at : at + 5]) for at in range(0, len(read) - 4, 5)]
+    assert all(sorted(order) == [0, 1, 2, 3, 4] for order in orders)
+    assert len(set(orders)) > 8  # of 12: the same order came two or three times
+
+
+def test_an_epoch_after_a_filled_one_draws_anew(images):
+    """As in MXNet, whose generator goes on: samples were mirrored and cut as in the epoch before."""
+    it = records(images, (3, 2, 2), random_l=60, seed=3)
+    seen = {}
+    for _ in range(4):
+        for data, label, _ in batches(it):
+            for picture, number in zip(data, label, strict=True):
+                seen.setdefault(int(number), set()).add(float(picture[0, 0, 0]))
+    assert sum(map(len, seen.values())) > 12  # of 20 draws; about half when epochs repeated
+
+
 def test_csv(tmp_path):
     np.savetxt(tmp_path / "a.csv", np.arange(20).reshape(5, 4), delimiter=",")
     it = mx.io.CSVIter(data_csv=str(tmp_path / "a.csv"), data_shape=(4,), batch_size=2)
