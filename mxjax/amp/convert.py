@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mxjax.device import current_device
 from mxjax.errors import MXNetAssertionError, MXNetError
 from mxjax.ops.table import TABLE
 from mxjax.symbol import Symbol
@@ -327,7 +328,8 @@ def convert_hybrid_block(
         cast_optional_params,
     )  # fmt: skip
     made = gluon.SymbolBlock(sym, exporting.inputs_of(block, sym))
-    where = device or ctx or next(iter(block.collect_params().values())).list_device()
+    held = next(iter(block.collect_params().values()), None)
+    where = device or ctx or (current_device() if held is None else held.list_device())
     made.load_dict({**args, **aux}, where, cast_dtype=True, dtype_source="saved")
     return made
 
