@@ -245,6 +245,23 @@ def _quantized_params(
 ) -> dict[str, Any]:
     """The parameters that a quantized symbol takes, of those of the symbol it was made from."""
     made: dict[str, Any] = {}
+    # What one step of a product stands for, by weights with biases on that scale: data's part of it, and the least
+    # reach of the weight with which its bias fits into 32 bits.
+    scales: dict[str, tuple[float, np.ndarray]] = {}
+    for node in qsym._variables():
+        if _WEIGHT_OF in node.attrs and node.name.endswith(_SUFFIX):
+            low, high = ranges.get(node.attrs[_RANGE_OF], (0.0, 0.0))
+            part = max(abs(float(low)), abs(float(high))) / (127 * int(node.attrs[_DATA_TOP]))
+            bias = np.abs(params[node.name.removesuffix(_SUFFIX)].asnumpy().astype("float32"))
+            bias = bias if _BY_ROW in node.attrs else bias.max(initial=0)
+            scales[node.attrs[_WEIGHT_OF]] = part, bias / (2**30 * part) if part else bias * 0
+
+    def reach_of(name: str, by_row: bool) -> np.ndarray:
+        """The numbers' reach, or that of the bias beside them, in a shape that broadcasts against them."""
+        found = _reach(np.asarray(params[name].asnumpy(), "float32"), by_row)
+        least = scales[name][1] if name in scales else np.float32(0)
+        return np.maximum(found, least.reshape(-1, *[1] * (found.ndim - 1))).astype("float32")
+
     for node in qsym._variables():
         base = node.name
         for end in (_SUFFIX, f"{_SUFFIX}_min", f"{_SUFFIX}_max"):
@@ -258,19 +275,15 @@ def _quantized_params(
             continue
         numbers = np.asarray(array.asnumpy(), "float32")
         by_row = _BY_ROW in node.attrs
-        reach = _reach(numbers, by_row and _WEIGHT_OF not in node.attrs)
+        reach = reach_of(base, by_row and _WEIGHT_OF not in node.attrs)
         if node.name.endswith("_min") or node.name.endswith("_max"):
             sign = -1 if node.name.endswith("_min") else 1
             made[node.name] = _like(array, sign * reach.reshape(-1))
         elif _WEIGHT_OF in node.attrs:
-            low, high = ranges.get(node.attrs[_RANGE_OF], (0.0, 0.0))
-            data = max(abs(float(low)), abs(float(high)))
-            weight = _reach(params[node.attrs[_WEIGHT_OF]].asnumpy(), by_row).reshape(-1)
-            unit = data * weight / (127 * int(node.attrs[_DATA_TOP]))
-            whole = np.rint(numbers / unit) if data else np.zeros_like(numbers)
-            made[node.name] = _like(
-                array, np.clip(whole, -(2**31) + 1, 2**31 - 129).astype("int32")
-            )
+            part = scales[node.attrs[_WEIGHT_OF]][0]
+            unit = part * reach_of(node.attrs[_WEIGHT_OF], by_row).reshape(-1)
+            whole = np.rint(numbers / unit) if part else np.zeros_like(numbers)
+            made[node.name] = _like(array, whole.astype("int32"))
         else:
             made[node.name] = _like(array, np.rint(numbers * (127 / reach)).astype("int8"))
     return made
@@ -373,8 +386,10 @@ def calib_graph(
         raise MXNetValueError(
             "Please set calibration mode to naive, entropy or custom (with custom CalibrationCollector)"
         )
+    # Zeros have no scale of their own, and take any.
     ranges = {
-        name: (float(low), float(high)) for name, (low, high) in collector.post_collect().items()
+        name: (float(low), float(high)) if low or high else (-1.0, 1.0)
+        for name, (low, high) in collector.post_collect().items()
     }
     made: dict[Node, Node] = {}
     for node in walk(qsym._entries):

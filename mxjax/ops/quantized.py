@@ -281,14 +281,22 @@ def quantized_fully_connected(
     no_bias: bool = False,
     flatten: bool = True,
 ) -> Any:
-    """``data @ weight.T + bias`` of 8-bit integers as int32, with the bounds of its range."""
+    """``data @ weight.T + bias`` of 8-bit integers as int32, with the bounds of its range.
+
+    Its step is that of the products, as in MXNet, but where a bias would not fit (of a layer whose weights or data are next
+    to nothing, beside it): then it is larger, and MXNet's numbers are of whatever the bias overflowed to.
+    """
     data, weight, bias, dl, dh, wl, wh, bl, bh = _ordered(given, no_bias)
     x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
     total = of_bytes(x, weight)
     unit = _unit(dl, dh, data.dtype) * _unit(wl, wh, weight.dtype)
     if bias is not None:
-        scale = _RANGE[str(data.dtype)] / _MOST[str(data.dtype)] * _unit(bl, bh, "int8") / unit
-        total = total + jnp.trunc(bias.astype("float32") * scale).astype("int32")
+        step = _RANGE[str(data.dtype)] / _MOST[str(data.dtype)] * _unit(bl, bh, "int8")
+        wide = jnp.maximum(unit, step * (_MOST["int8"] / 2**30))
+        total = jnp.where(wide > unit, jnp.rint(total * (unit / wide)).astype("int32"), total)
+        ratio = step / jnp.where(wide > 0, wide, 1)
+        total = total + jnp.trunc(bias.astype("float32") * ratio).astype("int32")
+        unit = wide
     return (total, *_pair(unit * _MOST["int32"]))
 
 

@@ -235,6 +235,29 @@ def test_inputs_come_in_the_order_of_the_networks_arguments(mode):
     onp.testing.assert_allclose(quantized(*arrays).asnumpy(), [[0.01, 0.4, 0.5]], atol=0.02)
 
 
+@pytest.mark.parametrize("mode", ["none", "naive"])
+@pytest.mark.parametrize("layer", ["Dense", "Conv2D"])
+@pytest.mark.parametrize(
+    "data, weight", [(1, 0), (1, 1e-6), (0, 1), (1e-6, 1), (1e-6, 1e-6), (0, 0)]
+)
+def test_a_bias_beside_which_the_products_are_next_to_nothing(layer, data, weight, mode):
+    """It does not fit into 32 bits on the products' scale: it overflowed, where calibrated MXNet 2.0.0b1 is right."""
+    rng = onp.random.RandomState(0)
+    x, w, b = rng.uniform(-1, 1, (2, 8)), rng.uniform(-1, 1, (4, 8)), rng.uniform(-1, 1, 4)
+    if layer == "Dense":
+        net = mx.gluon.nn.Dense(4, in_units=8)
+    else:
+        net, x, w = mx.gluon.nn.Conv2D(4, 1, in_channels=8), x[..., None, None], w[..., None, None]
+    net.initialize()
+    net.weight.set_data(mx.np.array(w * weight))
+    net.bias.set_data(mx.np.array(b))
+    x = mx.np.array(x * data)
+    quantized = mx.contrib.quantization.quantize_net(
+        net, quantized_dtype="int8", quantize_mode="full", calib_mode=mode, calib_data=[[x]]
+    )
+    onp.testing.assert_allclose(quantized(x).asnumpy(), net(x).asnumpy(), atol=0.02)
+
+
 def test_every_batch_of_an_iterator_is_seen():
     """The first one, too, which the network is not asked for its graph with."""
     net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False)
