@@ -8,6 +8,7 @@ row or filter; the bounds of the products are then arrays that broadcast against
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,8 +83,13 @@ def _step(low: Any, high: Any, dtype: Any) -> Any:
 
 def _whole(x: Any, reach: Any, dtype: str = "int8", ranges: Any = _MOST) -> Any:
     """Floats as 8-bit integers, ``reach`` as the greatest; what is beyond is cut off."""
+    return _cut(x * (ranges[dtype] / reach), dtype)
+
+
+def _cut(x: Any, dtype: str) -> Any:
+    """The nearest numbers of a type of eight bits."""
     low, high = (-128, 127) if dtype == "int8" else (0, 255)
-    return jnp.clip(jnp.rint(x * (ranges[dtype] / reach)), low, high).astype(dtype)
+    return jnp.clip(jnp.rint(x), low, high).astype(dtype)
 
 
 def _bounds(low: float, high: float) -> tuple[Any, Any]:
@@ -138,24 +144,16 @@ def quantize_v2(
 ) -> Any:
     """Floats as 8-bit integers over their own range, or a calibrated one; integers are passed on.
 
-    ``auto`` is uint8 where the calibrated range has no negative numbers.
+    ``auto`` is uint8 where the calibrated range has no negative numbers. Integers keep their bits, in whichever type.
     """
     given = min_calib_range is not None and max_calib_range is not None
     if out_type == "auto":
         out_type = "uint8" if given and min_calib_range >= 0 else "int8"  # type: ignore[operator]
     if data.dtype in (jnp.int8, jnp.uint8):
-        low = jnp.full(
-            1, min_calib_range if given else (0 if data.dtype == jnp.uint8 else -127), "float32"
-        )
-        return (
-            data,
-            low,
-            jnp.full(
-                1,
-                max_calib_range if given else (255 if data.dtype == jnp.uint8 else 127),
-                "float32",
-            ),
-        )
+        reach = _RANGE[str(data.dtype)]
+        own = (0 if data.dtype == jnp.uint8 else -reach, reach)
+        bounds = (min_calib_range, max_calib_range) if given else own
+        return (data.astype(out_type), *_bounds(*bounds))  # type: ignore[arg-type]
     low = jnp.float32(min_calib_range) if given else data.min()
     high = jnp.float32(max_calib_range) if given else data.max()
     return _quantized(data, low, high, out_type, _RANGE)
@@ -199,17 +197,19 @@ def requantize(
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
 ) -> Any:
-    """int32 products as int8, over a calibrated range or their own."""
+    """int32 products as 8-bit integers, over a calibrated range or their own; in uint8 negative ones are lost."""
     if data.dtype != jnp.int32:
         raise TypeError(f"requantize takes int32, got {data.dtype}")
     real = data.astype("float32") * _unit(min_range, max_range, "int32")
     if min_calib_range is None or max_calib_range is None:
         reach = jnp.abs(real).max()
-        return (_whole(real, jnp.where(reach > 0, reach, 1)), *_pair(reach))
-    reach = jnp.float32(max(abs(min_calib_range), abs(max_calib_range)))
-    if out_type == "uint8" or (out_type == "auto" and min_calib_range >= 0):
-        return (_whole(real, reach, "uint8"), *_bounds(0, float(max_calib_range)))
-    return (_whole(real, reach), *_pair(reach))
+        least, unsigned = jnp.where(reach > 0, reach, 1), out_type == "uint8"
+    else:
+        reach = least = jnp.float32(max(abs(min_calib_range), abs(max_calib_range)))
+        unsigned = out_type == "uint8" or (out_type == "auto" and min_calib_range >= 0)
+    if unsigned:
+        return (_whole(real, least, "uint8"), jnp.zeros(1, "float32"), reach.reshape(1))
+    return (_whole(real, least), *_pair(reach))
 
 
 # ----------------------------------------------------------------------------------- layers
@@ -386,15 +386,26 @@ def quantized_pooling(
     layout: str | None = None,
     output_size: Any = None,
 ) -> Any:
-    """Maxima or averages of windows of 8-bit integers, with the same bounds."""
+    """Maxima or averages of windows of 8-bit integers, with the same bounds.
+
+    Windows that reach beyond the padding (``pooling_convention="full"``) are divided by the whole kernel, which the
+    pooling of floats does not.
+    """
     if pool_type not in ("max", "avg"):
         raise ValueError(
             f"quantized_pooling only supports pool_type=max/avg for now, got {pool_type}"
         )
+    whole = (
+        pool_type == "avg"
+        and count_include_pad is not False
+        and not global_pool
+        and pooling_convention == "full"
+    )
     made = pooling(
-        data.astype("float32"), kernel=kernel or None, stride=stride or None, pad=pad or None, pool_type=pool_type,
+        data.astype("float32"), kernel=kernel or None, stride=stride or None, pad=pad or None, pool_type="sum" if whole else pool_type,
         global_pool=global_pool, pooling_convention=pooling_convention, count_include_pad=count_include_pad, layout=layout,
     )  # fmt: skip
+    made = made / math.prod(kernel) if whole else made
     return jnp.rint(made).astype(data.dtype), min_data, max_data
 
 
@@ -409,12 +420,12 @@ def quantized_pooling(
     **_NAMED,
 )
 def quantized_act(data: Any, min_data: Any, max_data: Any, *, act_type: str) -> Any:
-    """The larger of int8 numbers and 0, with the same bounds."""
+    """The larger of int8 numbers and 0, with the same bounds; uint8 numbers have their bits read as int8."""
     if act_type != "relu":
         raise ValueError(
             f"_contrib_quantized_act only supports act_type=relu for now, got {act_type}"
         )
-    return jnp.maximum(data, 0), min_data, max_data
+    return jnp.maximum(data, 0).astype("int8"), min_data, max_data
 
 
 @op(
@@ -520,14 +531,16 @@ def quantized_concat(*data: Any, num_args: int | None = None, dim: int = 1) -> A
     """8-bit arrays one after the other on the widest of their scales: n arrays, then low and high of each."""
     n = len(data) // 3
     arrays, bounds = data[:n], [(data[n + 2 * k], data[n + 2 * k + 1]) for k in range(n)]
-    low = jnp.stack([_one(b[0]) for b in bounds]).min()
-    high = jnp.stack([_one(b[1]) for b in bounds]).max()
-    whole = jnp.int8 if any(a.dtype == jnp.int8 for a in arrays) else jnp.uint8
-    top = 127 if whole == jnp.int8 else 255
-    unit = jnp.maximum(jnp.abs(low), jnp.abs(high)) / top
-    made = [
-        jnp.rint(a.astype("float32") * (_unit(*b, a.dtype) / unit)).astype(whole)
+    low = jnp.stack([_one(b[0]) for b in bounds]).min(initial=0)
+    high = jnp.stack([_one(b[1]) for b in bounds]).max(initial=0)
+    whole = "int8" if any(a.dtype == jnp.int8 for a in arrays) else "uint8"
+    unit = _step(low, high, whole)
+    scales = [
+        jnp.where(unit == 0, 1, _step(*b, a.dtype) / unit)
         for a, b in zip(arrays, bounds, strict=True)
+    ]
+    made = [
+        _cut(a.astype("float32") * scale, whole) for a, scale in zip(arrays, scales, strict=True)
     ]
     return jnp.concatenate(made, dim), low.reshape(1), high.reshape(1)
 
@@ -557,14 +570,22 @@ def quantized_elemwise_add(
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
 ) -> Any:
-    """Sums of 8-bit integers: int32 over the sum of both ranges, int8 over a calibrated one."""
+    """Sums of 8-bit integers: int32 over the sum of both ranges; over a calibrated one int8, or uint8 of two uint8.
+
+    Beside int8 numbers those of uint8 are rounded by themselves where the result has eight bits.
+    """
     lhs, rhs, lhs_min, lhs_max, rhs_min, rhs_max = given
+    if min_calib_range is not None and max_calib_range is not None:
+        reach = max(abs(min_calib_range), abs(max_calib_range))
+        whole = "uint8" if lhs.dtype == rhs.dtype == jnp.uint8 else "int8"
+        total: Any = 0
+        for x, low, high in ((lhs, lhs_min, lhs_max), (rhs, rhs_min, rhs_max)):
+            scaled = x.astype("float32") * (_step(low, high, x.dtype) * (_RANGE[whole] / reach))
+            total = total + (scaled if str(x.dtype) == whole else jnp.rint(scaled))
+        return (_cut(total, whole), *_bounds(min_calib_range, max_calib_range))
     x = lhs.astype("float32") * _step(lhs_min, lhs_max, lhs.dtype) + rhs.astype("float32") * _step(
         rhs_min, rhs_max, rhs.dtype
     )
-    if min_calib_range is not None and max_calib_range is not None:
-        reach = max(abs(min_calib_range), abs(max_calib_range))
-        return (_whole(x, reach, ranges=_RANGE), *_bounds(min_calib_range, max_calib_range))
     reach = _reach(lhs_min, lhs_max) + _reach(rhs_min, rhs_max)
     whole = (x * (_MOST["int32"] / reach)).astype(
         "float64"
@@ -665,10 +686,10 @@ def quantized_batch_norm(
         raise ValueError("quantized_batch_norm needs min_calib_range and max_calib_range")
     shape = [-1 if d == axis % data.ndim else 1 for d in range(data.ndim)]
     scale = gamma / jnp.sqrt(moving_var + eps)
-    x = data.astype("float32") * _unit(min_data, max_data, "int8")
+    x = data.astype("float32") * _step(min_data, max_data, "int8")
     x = x * scale.reshape(shape) + (beta - moving_mean * scale).reshape(shape)
     reach = max(abs(min_calib_range), abs(max_calib_range))
-    return (_whole(x, reach), *_bounds(min_calib_range, max_calib_range))
+    return (_whole(x, reach, ranges=_RANGE), *_bounds(min_calib_range, max_calib_range))
 
 
 # ----------------------------------------------------------------------------------- intgemm
