@@ -575,6 +575,10 @@ def _from_one_side_to_the_other(n: Any) -> Any:
 
 def _affine_grid(theta: Any, shape: Any) -> Any:
     h, w = shape
+    if any(not is_symbolic(n) and n < 1 for n in (h, w)):
+        raise ValueError(
+            f"an affine grid needs its lengths, such as target_shape=(3, 4), got {tuple(shape)}"
+        )
     of = jnp if is_symbolic(h) or is_symbolic(w) else np
     rows, columns = _from_one_side_to_the_other(h), _from_one_side_to_the_other(w)
     y, x = of.meshgrid(rows, columns, indexing="ij")

@@ -31,6 +31,21 @@ REFUSED = {
         ValueError,
         "axis 5 Exceeds input dimensions: axes -2 ... 1",
     ),
+    "an affine grid without its lengths": (
+        lambda: mx.nd.GridGenerator(mx.nd.ones((1, 6)), transform_type="affine"),
+        ValueError,
+        r"needs its lengths, such as target_shape=\(3, 4\), got \(0, 0\)",
+    ),
+    "a spatial transformer without lengths": (
+        lambda: mx.nd.SpatialTransformer(
+            mx.nd.ones((1, 1, 2, 2)),
+            mx.nd.ones((1, 6)),
+            transform_type="affine",
+            sampler_type="bilinear",
+        ),
+        mx.base.MXNetError,
+        "needs its lengths",
+    ),
     "a text for a shape": (
         lambda: mx.np.zeros("a"),
         TypeError,
