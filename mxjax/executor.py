@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,14 @@ from .device import Device, current_device
 from .display.reprs import Shown
 from .modes import generation
 from .scopes import scope
-from .symbol import infer, types
-from .symbol.bound import by_name, ends_alone, keys_of, no_duplicates, request_of, shared_in
+from .symbol import infer
+from .symbol.bound import by_name, ends_alone, keys_of, no_duplicates, places_of, request_of, zeros
 from .symbol.cached import CachedOp
 from .symbol.monitored import Listener
 from .symbol.node import Node, states_of, walk
 from .symbol.run import Taking, Watch, is_custom, run
 
-__all__ = ["Executor", "simple_bind"]
+__all__ = ["Executor"]
 
 #: A value of the tape (dense, or sparse), the argument that it is, and where its gradient arrives.
 Mark = tuple[Any, str, Leaf]
@@ -393,7 +393,7 @@ class Executor(Shown):
         )[1]
         if all(shape is not None and infer.known(shape) for shape in shapes):
             self._promised = [
-                _zeros(shape, "float32" if dtype is None else dtype, self._device)
+                zeros(shape, "float32" if dtype is None else dtype, self._device)
                 for shape, dtype in zip(shapes, dtypes, strict=True)
             ]
         return self._promised
@@ -528,24 +528,11 @@ def _nowhere(gradient: Value) -> None:
     """The executor stores gradients itself."""
 
 
-def places_of(
-    sym: Any, device: Device, group2ctx: Mapping[str, Device] | None
-) -> dict[Node, Device] | None:
-    """Where each node runs, those of no group where the first of their arrays is; None: all on one device."""
-    if not group2ctx:
-        return None
-    places: dict[Node, Device] = {}
-    for n in walk(sym._entries):
-        before = device if n.is_variable or not n.inputs else places[n.inputs[0][0]]
-        places[n] = group2ctx.get(n.attrs.get("__ctx_group__", ""), before)
-    return places if any(p != device for p in places.values()) else None
-
-
 def _first(old: Any, shape: tuple[int, ...]) -> Any:
     """The first numbers of an array in another shape, in its memory; zeros where it has not so many."""
     n = _size(shape)
     if old is None or old.stype != "default" or not 0 < n <= old.size:
-        return None if old is None else _zeros(shape, old.dtype, old.device)
+        return None if old is None else zeros(shape, old.dtype, old.device)
     return old.as_nd_ndarray().reshape(-1)[:n].reshape(shape)
 
 
@@ -556,94 +543,7 @@ def _size(shape: Sequence[int]) -> int:
     return size
 
 
-def _zeros(shape: Any, dtype: Any, device: Any, stype: str = "default") -> NDArray:
-    from . import nd
-
-    return nd.sparse.zeros(stype, tuple(shape), ctx=device, dtype=dtype)  # type: ignore[return-value]
-
-
-def _stype_of(node: Node, given: Mapping[str, str] | None) -> str:
-    """The storage type of a variable: as it is asked for, or as the variable says."""
-    number = node.attrs.get("__storage_type__")
-    own = "default" if number is None else ("default", "row_sparse", "csr")[int(number)]
-    return (given or {}).get(node.name) or own
-
-
 def _takes(old: NDArray, new: NDArray) -> bool:
     """Whether an array that showed a result can show the next one: not where a user made it a variable."""
     dense = old.stype == new.stype == "default"
     return dense and old._var is None and old.shape == new.shape and old.dtype == new.dtype
-
-
-def _looked_up(nodes: Sequence[Node]) -> set[str]:
-    """The variables that nothing but `Embedding(sparse_grad=True)` reads: their gradients are row_sparse."""
-    readers: dict[str, list[bool]] = {}
-    for node in nodes:
-        for (source, _), name in zip(node.inputs, node.names, strict=False):
-            if source.is_variable:
-                sparse = (
-                    node.op is not None
-                    and node.op.name == "embedding"
-                    and bool(node.params.get("sparse_grad"))
-                )
-                readers.setdefault(source.name, []).append(sparse and name == "weight")
-    return {name for name, sparse in readers.items() if all(sparse)}
-
-
-def simple_bind(
-    sym: Any,
-    device: Any,
-    grad_req: Any,
-    type_dict: Any,
-    stype_dict: Any,
-    shared: Executor | None,
-    shapes: dict[str, Any],
-    group2ctx: Mapping[str, Device] | None = None,
-    buffer: dict[str, NDArray] | None = None,
-    sharing: Collection[str] = (),
-) -> Executor:
-    """An executor whose arrays are made for these shapes (`Symbol.simple_bind`)."""
-    device = current_device() if device is None else device
-    given = infer.named(sym, (), {k: v for k, v in shapes.items() if v is not None})
-    nodes = walk(sym._entries)
-    dtypes = types.complete(
-        nodes, {k: types.name_of(v) for k, v in (type_dict or {}).items() if v is not None}
-    )
-    found = infer.Inference(nodes, given, dtypes)
-    missing = [n.name for n in nodes if n.is_variable and not infer.known(found.found[n][0])]
-    if missing:
-        raise errors.MXNetError(
-            f"Cannot infer the shapes of {', '.join(missing)} from {given}: give them as well, as in "
-            f"simple_bind(ctx, {missing[0]}=(...))"
-        )
-    arrays: dict[str, NDArray] = {}
-    places = places_of(sym, device, group2ctx) or {}
-    names, states = sym.list_arguments(), sym.list_auxiliary_states()
-    mine = {*states, *sharing}
-    old: dict[str, NDArray] = {}
-    if shared is not None and buffer is not None:
-        old |= shared._arrays
-        old |= {f"grad of {n}": grad for n, grad in shared._grads.items()}
-    for node in nodes:
-        if node.is_variable and (name := node.name) not in arrays:
-            parts = (
-                found.found[node][0],
-                dtypes[node],
-                places.get(node, device),
-                _stype_of(node, stype_dict),
-            )
-            room = old if name in mine else buffer
-            arrays[name] = shared_in(room, name, _zeros, *parts)
-    wanted = [n for n in names if request_of(grad_req, n, names) != "null"]
-    rows = _looked_up(nodes)
-    stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
-    grads = {
-        n: shared_in(
-            old if n in mine else buffer, f"grad of {n}", _zeros,
-            of.shape, types.name_of(of.dtype), of.device, stypes[n],
-        )
-        for n, of in arrays.items()
-        if n in wanted
-    }  # fmt: skip
-    args, aux = {n: arrays[n] for n in names}, {n: arrays[n] for n in states}
-    return Executor(sym, device, args, grads, grad_req, aux, group2ctx=group2ctx)

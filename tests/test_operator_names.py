@@ -33,7 +33,6 @@ THERE = {
     "mxjax/effects/dump.py": 1,  # NumPy's statistics
     "mxjax/effects/logs.py": 1,
     "mxjax/debug/compare.py": 1,  # NumPy's statistics
-    "mxjax/executor.py": 1,
     "mxjax/onnx/mx2onnx/elementwise.py": 1,  # words of an attribute
     "mxjax/visualization.py": 6,  # what is drawn
 }

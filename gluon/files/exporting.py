@@ -78,20 +78,15 @@ def _input_names(count: int) -> list[str]:
     return ["data"] if count == 1 else [f"data{k}" for k in range(count)]
 
 
-def inputs_of(block: Any, symbol: Any) -> list[Any]:
-    """The inputs of a symbol that a block was exported as (or of one made of it), in the order of the block's
-    arguments: the symbol lists them as it reads them, and not at all where it reads none."""
-    from mxjax.symbol import Symbol, var
-
+def input_names(block: Any) -> list[str]:
+    """The names of a block's inputs in the symbol that it is exported as, in the order of the block's arguments: the
+    symbol lists them as it reads them, and not at all where it reads none."""
     opened = block._opened
     if block._graphs:
-        names = _input_names(len(_last(block).shapes))
-    elif opened is not None and opened.args is not None:
-        names = _input_names(len(_arrays_of(opened.args)))
-    else:
-        names = block._input_names
-    variables = {str(node.name): node for node in symbol._variables()}
-    return [Symbol([(variables[n], 0)]) if n in variables else var(n) for n in names]
+        return _input_names(len(_last(block).shapes))
+    if opened is not None and opened.args is not None:
+        return _input_names(len(_arrays_of(opened.args)))
+    return list(block._input_names)
 
 
 def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[str, Any]] | None:

@@ -327,7 +327,7 @@ def convert_hybrid_block(
         sym, args, aux, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
         cast_optional_params,
     )  # fmt: skip
-    made = gluon.SymbolBlock(sym, exporting.inputs_of(block, sym))
+    made = gluon.SymbolBlock(sym, [sym._variable(n) for n in exporting.input_names(block)])
     held = next(iter(block.collect_params().values()), None)
     where = device or ctx or (current_device() if held is None else held.list_device())
     made.load_dict({**args, **aux}, where, cast_dtype=True, dtype_source="saved")

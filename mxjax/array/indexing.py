@@ -306,8 +306,9 @@ class Indexing(Handle):
 
     def _takes_all(self, key: Any, dims: tuple[int, ...]) -> bool:
         """Whether a key of slices is the whole array in its order: ``x[:, :]``, ``x[0:n]``."""
-        if type(key) not in (slice, tuple) or not key:
-            return False
+        parts = key if type(key) is tuple else (key,)
+        if not all(type(k) is slice or k is Ellipsis for k in parts):
+            return False  # nor a mask or an index array, which would be read here
         entries, kind, _ = keys.parse(key, self, self._legacy)
         return kind == keys.BASIC and _Place(entries, dims, None).same
 

@@ -236,9 +236,7 @@ def _get_optimal_threshold(
         low,
         high,
         *optimal_threshold(
-            np.asarray(counts),
-            np.asarray(edges),
-            num_quantized_bins * 2 + 1 if unsigned else num_quantized_bins,
+            counts, edges, num_quantized_bins * 2 + 1 if unsigned else num_quantized_bins
         ),
     )
 

@@ -18,7 +18,7 @@ from mxjax import nd, util
 from mxjax.device import current_device
 from mxjax.errors import MXNetError, MXNetValueError
 from mxjax.ops.table import by_internal
-from mxjax.symbol import Group, Symbol, var
+from mxjax.symbol import Group
 from mxjax.symbol.node import Entry, Node, walk
 
 from .calibration import CalibrationCollector, Histograms, MinMax, combine_histogram
@@ -245,16 +245,7 @@ def _quantized_params(
 ) -> dict[str, Any]:
     """The parameters that a quantized symbol takes, of those of the symbol it was made from."""
     made: dict[str, Any] = {}
-    # What one step of a product stands for, by weights with biases on that scale: data's part of it, and the least
-    # reach of the weight with which its bias fits into 32 bits.
-    scales: dict[str, tuple[float, np.ndarray]] = {}
-    for node in qsym._variables():
-        if _WEIGHT_OF in node.attrs and node.name.endswith(_SUFFIX):
-            low, high = ranges.get(node.attrs[_RANGE_OF], (0.0, 0.0))
-            part = max(abs(float(low)), abs(float(high))) / (127 * int(node.attrs[_DATA_TOP]))
-            bias = np.abs(params[node.name.removesuffix(_SUFFIX)].asnumpy().astype("float32"))
-            bias = bias if _BY_ROW in node.attrs else bias.max(initial=0)
-            scales[node.attrs[_WEIGHT_OF]] = part, bias / (2**30 * part) if part else bias * 0
+    scales = _scales(qsym, params, ranges)
 
     def reach_of(name: str, by_row: bool) -> np.ndarray:
         """The numbers' reach, or that of the bias beside them, in a shape that broadcasts against them."""
@@ -287,6 +278,22 @@ def _quantized_params(
         else:
             made[node.name] = _like(array, np.rint(numbers * (127 / reach)).astype("int8"))
     return made
+
+
+def _scales(
+    qsym: Any, params: Mapping[str, Any], ranges: Mapping[str, Any]
+) -> dict[str, tuple[float, np.ndarray]]:
+    """What biases on the scale of products ask of it, by the weights beside them: the data's part of a product's step,
+    and the least reach of the weight with which the bias fits into 32 bits."""
+    found: dict[str, tuple[float, np.ndarray]] = {}
+    for node in qsym._variables():
+        if _WEIGHT_OF in node.attrs and node.name.endswith(_SUFFIX):
+            low, high = ranges.get(node.attrs[_RANGE_OF], (0.0, 0.0))
+            part = max(abs(float(low)), abs(float(high))) / (127 * int(node.attrs[_DATA_TOP]))
+            bias = np.abs(params[node.name.removesuffix(_SUFFIX)].asnumpy().astype("float32"))
+            bias = bias if _BY_ROW in node.attrs else bias.max(initial=0)
+            found[node.attrs[_WEIGHT_OF]] = part, bias / (2**30 * part) if part else bias * 0
+    return found
 
 
 def _reach(numbers: np.ndarray, by_row: bool) -> np.ndarray:
@@ -425,7 +432,7 @@ def _collect(
     operators = {n.outputs()[0]: n.operator for n in sym._nodes()}
     net = None
     if names:
-        net = block(Group([internals[n] for n in names]), [_variable(sym, n) for n in inputs])
+        net = block(Group([internals[n] for n in names]), [sym._variable(n) for n in inputs])
         net.load_dict(_of(net, params), device, cast_dtype=True, dtype_source="saved")
         net.hybridize()
     seen = 0
@@ -450,11 +457,6 @@ def _arrays(batch: Any) -> list[Any]:
     if hasattr(batch, "data") and isinstance(batch.data, (list, tuple)):
         return list(batch.data)
     return list(batch) if isinstance(batch, (list, tuple)) else [batch]
-
-
-def _variable(sym: Any, name: str) -> Any:
-    found = next((n for n in sym._variables() if n.name == name), None)
-    return var(name) if found is None else Symbol([(found, 0)])
 
 
 def _of(net: Any, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -553,7 +555,7 @@ def quantize_net(
     aux = {name[4:]: a for name, a in marked.items() if name.startswith("aux:")}
     # In the order of the network's arguments, which need not be the one that the symbol reads them in.
     exporting = importlib.import_module("mxjax.gluon.files.exporting")
-    data_names = [given.name for given in exporting.inputs_of(network, sym)]
+    data_names = exporting.input_names(network)
     names = {n.name for n in sym._nodes()}
     excluded = [
         *(exclude_layers or ()),
@@ -571,7 +573,7 @@ def quantize_net(
             sym, {**args, **aux}, data_names, calib_data, collector, layers, batches, device or ctx
         )
         qsym, qargs, aux = calib_graph(qsym, args, aux, collector, calib_mode, logger)
-    net = gluon.SymbolBlock(qsym, exporting.inputs_of(network, qsym))
+    net = gluon.SymbolBlock(qsym, [qsym._variable(n) for n in data_names])
     net.load_dict(
         {**qargs, **aux}, device or ctx or current_device(), cast_dtype=True, dtype_source="saved"
     )

@@ -1,4 +1,4 @@
-"""The arrays that are bound to a symbol: keys, requests of gradients, and where gradients begin."""
+"""The arrays that are bound to a symbol: keys, places, requests of gradients, and where gradients begin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from .. import errors
 from ..array.ndarray import NDArray
+from ..device import Device
 from . import types
 from .custom import prop_of
-from .node import Entry, Node
+from .node import Entry, Node, walk
 from .run import is_custom
 
 _REQUESTS = ("write", "add", "null", "inplace")
@@ -110,24 +111,36 @@ def _asks_for_heads(prop: Any) -> bool:
     return any(k < m for k in asked)
 
 
+def places_of(
+    sym: Any, device: Device, group2ctx: Mapping[str, Device] | None
+) -> dict[Node, Device] | None:
+    """Where each node runs, those of no group where the first of their arrays is; None: all on one device."""
+    if not group2ctx:
+        return None
+    places: dict[Node, Device] = {}
+    for n in walk(sym._entries):
+        before = device if n.is_variable or not n.inputs else places[n.inputs[0][0]]
+        places[n] = group2ctx.get(n.attrs.get("__ctx_group__", ""), before)
+    return places if any(p != device for p in places.values()) else None
+
+
+def zeros(shape: Any, dtype: Any, device: Any, stype: str = "default") -> Any:
+    """An array of zeros of a storage type."""
+    from .. import nd
+
+    return nd.sparse.zeros(stype, tuple(shape), ctx=device, dtype=dtype)
+
+
 def shared_in(
-    buffer: dict[str, Any] | None,
-    name: str,
-    make: Callable[..., Any],
-    shape: Any,
-    dtype: str,
-    device: Any,
-    stype: str,
+    buffer: dict[str, Any] | None, name: str, shape: Any, dtype: str, device: Any, stype: str
 ) -> Any:
-    """An array that is made, or the buffer's of the same name, shape and dtype; larger ones take its place there."""
+    """Zeros, or the buffer's array of the same name, shape and dtype; larger ones take its place there."""
     old = None if buffer is None else buffer.get(name)
-    if old is not None and (old.shape, types.name_of(old.dtype), old.stype) == (
-        shape,
-        dtype,
-        stype,
-    ):
-        return old
-    new = make(shape, dtype, device, stype)
+    if old is not None:
+        kind = old.shape, types.name_of(old.dtype), old.stype
+        if kind == (shape, dtype, stype):
+            return old
+    new = zeros(shape, dtype, device, stype)
     if buffer is not None and stype == "default" and (old is None or old.size < new.size):
         buffer[name] = new
     return new

@@ -100,6 +100,11 @@ class Symbol(Declared):
     def _variables(self) -> list[Node]:
         return [n for n in self._nodes() if n.is_variable]
 
+    def _variable(self, name: str) -> Symbol:
+        """The variable of this name; where there is none, one that nothing reads."""
+        found = next((n for n in self._variables() if n.name == name), None)
+        return var(name) if found is None else Symbol([(found, 0)])
+
     def list_inputs(self) -> list[str]:
         """The names of all variables, auxiliary states included."""
         return [n.name for n in self._variables()]
@@ -358,7 +363,7 @@ class Symbol(Declared):
         Raises:
           RuntimeError: the shapes do not suffice, or do not fit together.
         """
-        from ..executor import simple_bind
+        from .simple_bind import simple_bind
 
         return simple_bind(
             self,

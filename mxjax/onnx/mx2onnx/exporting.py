@@ -98,8 +98,8 @@ def export_model(
     made, weights = _network(sym, params)
     graph = Graph(made._entries, weights)
     if _is_block(sym):  # its arguments' order need not be the one that the symbol reads them in
-        inputs_of = importlib.import_module("mxjax.gluon.files.exporting").inputs_of
-        order = {given.name: k for k, given in enumerate(inputs_of(sym, made))}
+        names = importlib.import_module("mxjax.gluon.files.exporting").input_names(sym)
+        order = {name: k for k, name in enumerate(names)}
         graph.inputs.sort(key=lambda node: order.get(node.name, len(order)))
     shapes, kinds, marks, shown = _inputs(graph, in_shapes, in_types, dynamic, dynamic_input_shapes)
     writer = graph.write(opset, shapes, kinds, marks)
