@@ -16,7 +16,7 @@ import numpy as np
 
 from mxjax import nd, util
 from mxjax.device import current_device
-from mxjax.errors import MXNetError, MXNetValueError
+from mxjax.errors import MXNetError, MXNetTypeError, MXNetValueError
 from mxjax.ops.table import by_internal
 from mxjax.symbol import Group
 from mxjax.symbol.node import Entry, Node, walk
@@ -530,6 +530,7 @@ def quantize_net(
       calib_mode, num_calib_batches, others: as of `quantize_model`.
 
     Raises:
+      TypeError: it is no HybridBlock.
       ValueError: neither data_shapes nor calib_data; or as `quantize_graph`.
 
     >>> import mxjax as mx
@@ -539,6 +540,11 @@ def quantize_net(
     array([[3., 3.]])
     """
     gluon = importlib.import_module("mxjax.gluon")
+    if not isinstance(network, gluon.HybridBlock):
+        raise MXNetTypeError(
+            f"quantize_net takes a HybridBlock, which has a graph, got {type(network).__name__}: a Sequential of hybrid "
+            "blocks may be a HybridSequential"
+        )
     network.hybridize()
     inputs = _example(calib_data, data_shapes)
     while True:

@@ -270,6 +270,8 @@ def test_every_batch_of_an_iterator_is_seen():
 
 
 def test_what_is_refused(trained):
+    with pytest.raises(TypeError, match="takes a HybridBlock, which has a graph, got Sequential"):
+        quantization.quantize_net(gluon.nn.Sequential(), data_shapes=[(1, 3)])
     net, x, _, _ = trained
     with pytest.raises(ValueError, match="data_shapes or calib_data"):
         quantization.quantize_net(net)
