@@ -542,8 +542,8 @@ def quantize_net(
     gluon = importlib.import_module("mxjax.gluon")
     if not isinstance(network, gluon.HybridBlock):
         raise MXNetTypeError(
-            f"quantize_net takes a HybridBlock, which has a graph, got {type(network).__name__}: a Sequential of hybrid "
-            "blocks may be a HybridSequential"
+            f"quantize_net takes a HybridBlock, which has a graph, got {type(network).__name__}: a Sequential of "
+            "hybrid blocks may be a HybridSequential"
         )
     network.hybridize()
     inputs = _example(calib_data, data_shapes)
