@@ -37,6 +37,7 @@ from .legacy import (
     hybrid_forward_of_layer,
     infer_shapes,
     run_hybrid_forward,
+    symbols_in,
     writes_hybrid_forward,
 )
 from .parameter import DeferredInitializationError, Layout
@@ -343,6 +344,14 @@ class HybridBlock(HybridState, Block):
         if cls._computes is not cls.hybrid_forward:
             follow_assigned(cls)
         forward = self.forward if self._force_mirroring is None else self._scoped_forward
+        seg = local.st.seg
+        if seg.graph and seg.symbols is None and self._active:
+            seg.symbols = symbols_in(self)
+            if seg.symbols is not None:
+                try:
+                    return self._run_forward(*args, **kwargs)
+                finally:
+                    seg.symbols = None
         try:
             return forward(*args, **kwargs)
         except DeferredInitializationError:

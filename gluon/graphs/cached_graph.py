@@ -47,6 +47,7 @@ from mxjax.core import (
 from mxjax.core.hooks import forked_children, graph_listeners
 from mxjax.device import KEEPERS, Device
 
+from ..legacy import symbols_in
 from ..parameter import Layout
 from .breaks import Listening
 
@@ -216,6 +217,9 @@ class CachedGraph:
         kind = type(block).__name__.lower()
         listening = Listening(block, _RECORDS.__code__)
         with listening.undone(), recording(kind, values[0].aval.device) as rec, listening:
+            own = symbols_in(block)
+            if own is not None:
+                rec.of_symbols(own)
             names = argument_names(block.forward, args)
             symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
             base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")

@@ -10,6 +10,7 @@ from .forward import (
     hybrid_forward_of_layer,
     operators_for,
     run_hybrid_forward,
+    symbols_in,
     takes_operators,
     writes_hybrid_forward,
 )
@@ -22,5 +23,5 @@ __all__ = [
     "Named", "Names", "ParameterDict", "accept_names", "first_array", "follow_assigned",
     "follow_hybrid_forward", "has_symbols",
     "hybrid_forward_of_layer", "infer_shapes", "matched", "operators_for", "run_hybrid_forward", "run_on_symbols",
-    "takes_operators", "writes_hybrid_forward",
+    "symbols_in", "takes_operators", "writes_hybrid_forward",
 ]  # fmt: skip

@@ -56,6 +56,16 @@ def run_hybrid_forward(block: Any, args: tuple[Any, ...]) -> Any:
         return block.hybrid_forward(nd, *args, **params)
 
 
+def symbols_in(block: Any) -> dict[Any, NDArray] | None:
+    """Where MXNet 1 hands Symbols to a hybridized block's code, the parameters' arrays by their values; else None.
+
+    A `forward` of a program's own runs on arrays there, unless it stands within another block's `hybrid_forward`."""
+    if generation() == 2 or type(block).forward.__module__.partition(".")[0] != _PACKAGE:
+        return None
+    arrays = (a for p in block.collect_params().values() for a in (p._arrays or {}).values())
+    return {a._value(): a for a in arrays}
+
+
 def follow_hybrid_forward(cls: Any) -> None:
     """Let a new class that defines `hybrid_forward` alone be computed by it, though its base, a layer, has a forward.
 

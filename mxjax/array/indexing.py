@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ from .handle import Handle, numbers, operand, to_value
 from .view import View, view
 
 _version = settings.snapshot("compat.version")
+_PACKAGE = __name__.partition(".")[0]
 
 #: Whether shapes are those of MXNet 1, which knows no numbers without an axis; `modes` puts it here.
 shapes_of_1x: list[Callable[[], bool]] = []
@@ -234,6 +236,8 @@ class Indexing(Handle):
     def __getitem__(self, key: Any) -> Any:
         v = self._v or self._value()
         dims = v.aval.shape
+        if local.st.seg.symbols is not None and is_symbol(self, v) and type(key) in _PLACES:
+            return _outputs(self, key)
         if self._legacy and dims and shapes_of_1x and (_has_ellipsis(key) or shapes_of_1x[0]()):
             key = _keeping_an_axis(key, dims)
         if (dims and _is_whole(key)) or (type(key) is tuple and not key):
@@ -419,9 +423,46 @@ class Indexing(Handle):
         return operand(made, v.aval.device)
 
     def __iter__(self) -> Iterator[Any]:
+        if local.st.seg.symbols is not None and is_symbol(self, self._value()):
+            return iter([self])
+        return self._rows()
+
+    def _rows(self) -> Iterator[Any]:
         # A 0-d array has nothing to iterate over, which is no error in MXNet.
         for i in range(*self._value().aval.shape[:1] or (0,)):
             yield self[i]
+
+
+#: Keys that pick among a Symbol's outputs; MXNet refuses others.
+_PLACES = (int, bool, slice)
+
+
+def is_symbol(x: Handle, v: Value) -> bool:
+    """Whether an array of a graph is a Symbol to the program that asks, which wrote its forward for MXNet 1.
+
+    It is one to the program's own code alone, and where it follows from the graph's inputs or is a parameter.
+    """
+    asks = sys._getframe(2).f_globals.get("__name__") or ""
+    if not x._legacy or asks.partition(".")[0] == _PACKAGE:  # type: ignore[attr-defined]
+        return False
+    seg = v.seg
+    if seg is None or seg is TRACED or not seg.graph:
+        return v in local.st.seg.symbols
+    return bool(seg.follows(v.idx))
+
+
+def _outputs(x: Handle, key: Any) -> Handle:
+    """The outputs of a Symbol that has one: all of the array.
+
+    Raises:
+      IndexError: the key takes none, or another one.
+    """
+    if (type(key) is slice and len(range(1)[key]) == 1) or (type(key) is not slice and key == 0):
+        return x
+    raise errors.MXNetIndexError(
+        f"Index: {key} is greater than the number of outputs: 1. In a hybridized forward of MXNet 1 x[k] is the k-th "
+        "output of a Symbol; rows are taken by F.slice_axis(x, axis=0, begin=k, end=k + 1)"
+    )
 
 
 def _is_there(x: Handle, place: _Place, value: Any) -> bool:

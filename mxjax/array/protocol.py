@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import default_device, placed
+from ..core import default_device, local, placed
 from ..device import Device
 from ..display import notebooks
 from .handle import Handle
+from .indexing import is_symbol
 
 #: The dtype that printing does not mention; ``npx.set_np(dtype=True)`` makes it float64.
 default_dtype = [np.dtype(np.float32)]
@@ -23,6 +24,8 @@ class Protocol(Handle):
     __slots__ = ()
 
     def __len__(self) -> int:
+        if local.st.seg.symbols is not None and is_symbol(self, self._value()):
+            return 1
         shape = self._value().aval.shape
         if not shape:
             raise errors.MXNetTypeError("len() of unsized object")

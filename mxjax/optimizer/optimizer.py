@@ -151,6 +151,7 @@ class Optimizer(Shown):
     _unshown = frozenset(("aggregate_num", "use_fused_step", "param_dict", "param_idx2name", "sym"))
     lazy_update = False
     rows_need_all = False  # a lazy update of some rows has to see all of them
+    _of_copies = False  # set while a dense copy of a sparse weight is updated
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if args or kwargs:

@@ -99,7 +99,11 @@ def divided(
             _update(optimizer, index, weight, grad, state)
         elif stored:
             dense = plain(weight)
-            optimizer._record_step([index], [dense], [plain(grad)], [state])
+            optimizer._of_copies = True
+            try:
+                optimizer._record_step([index], [dense], [plain(grad)], [state])
+            finally:
+                optimizer._of_copies = False
             weight._renew(dense._value())
         else:
             for of, item in zip(left, (index, weight, plain(grad), state), strict=True):

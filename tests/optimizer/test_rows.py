@@ -27,15 +27,6 @@ CASES = [(generation, *case) for generation, cases in RECORDED.items() for case 
     ids=[f"{generation}-{name}-{stype}-{k}" for k, (generation, name, _, stype, *_) in enumerate(CASES)],
 )  # fmt: skip
 def test_as_mxnet_updates(generation, name, options, stype, dtype, want):
-    if (generation, name, stype, options.get("momentum")) == (
-        "1",
-        "nag",
-        "row_sparse",
-        0.9,
-    ) and dtype == "float32":
-        pytest.skip(
-            "MXNet 1 takes NAG's decay from the old weight where the weight is sparse, else from the new one"
-        )
     with mx.config.scope(compat_version="1.9" if generation == "1" else "2.0"):
         weight = updated(mx, name, options, stype, dtype)
     assert weight.stype == stype and weight.dtype == np.dtype(dtype)

@@ -12,7 +12,7 @@ import functools
 import math
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -441,7 +441,7 @@ class Segment:
 
     __slots__ = (
         "closed", "closing", "constants", "device", "graph", "lock", "once", "outs", "ran", "scalars", "sites",
-        "slots", "patient", "state", "step", "times", "tracers", "waits", "written",
+        "slots", "patient", "state", "step", "symbols", "times", "tracers", "waits", "written",
     )  # fmt: skip
 
     def __init__(
@@ -463,6 +463,8 @@ class Segment:
         # Of a graph: whether tracers are inputs too, the arrays from outside that were written to, and the
         # constants made while it was recorded, which are not from outside.
         self.tracers = tracers
+        # Of a graph whose arrays are Symbols to the program, as in MXNet 1: the parameters' values.
+        self.symbols: Mapping[Value, Any] | None = None
         self.written: dict[int, Written] = {}
         self.constants: set[Value] = set()
         self.outs: list[Value] = []
@@ -482,6 +484,15 @@ class Segment:
         # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number
         # when one was begun: the first, and those that took long.
         self.times: list[int] | None = [] if state.timed else None
+
+    def follows(self, result: int) -> bool:
+        """Whether a result has been made of an input, and not of constants alone."""
+        needed, step = {result}, self.step
+        while step.parent is not None:
+            if not needed.isdisjoint(range(step.first, step.n_outs)):
+                needed.update(step.args)
+            step = step.parent
+        return min(needed) < 0
 
     def enter(self, v: Any) -> Any:
         """The operand under which a value from outside takes part."""

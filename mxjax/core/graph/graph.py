@@ -249,6 +249,10 @@ class Recording:
             seg.step.n_ins = self._placeholders
         return v
 
+    def of_symbols(self, parameters: Mapping[Value, Any]) -> None:
+        """Let the program's arrays be Symbols, as MXNet 1 hands them to `hybrid_forward`: ``x[0]`` is x."""
+        self._seg.symbols = parameters
+
     def owns(self, v: Value) -> bool:
         """Whether this recording made the value."""
         return v.seg is self._seg
@@ -348,6 +352,7 @@ def recording(
     before = st.seg, st.taping, st.taped_around
     root = None if inputs is None else Tree.body(device, tuple(inputs))
     seg = Segment(st, device, graph=True, root=root, tracers=tracers)
+    seg.symbols = before[0].symbols
 
     def undo() -> None:
         st.seg, st.taping, st.taped_around = before

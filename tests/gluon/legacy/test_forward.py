@@ -108,3 +108,88 @@ def test_training_as_by_hand():
         assert type(net.weight.data()) is mx.nd.NDArray
     expected = 0.1 * (x * y[:, None]).sum(0) / 2
     onp.testing.assert_allclose(net.weight.data().asnumpy()[0], expected, rtol=1e-6)
+
+
+class Part(gluon.HybridBlock):
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+        self.inner = gluon.nn.HybridLambda(lambda F, x: F.relu(x))
+        self.gain = self.params.get("gain", shape=(2, 3), init="ones")
+
+    def hybrid_forward(self, F, x, gain):
+        return self.what(self, F, x * gain, gain)
+
+
+class Row(gluon.HybridBlock):
+    def forward(self, x):
+        return x[0] * 2
+
+
+class Outer(gluon.HybridBlock):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x * 2)[0]
+
+
+X = onp.array([[1, 2, 3.0], [4, 5, 6]], "float32")
+# What 1.9.1 gives for X where nothing is hybridized, and where the block is.
+PARTS = {
+    "operator": (lambda b, F, x, w: (x * 2)[0], X[0] * 2, X * 2),
+    "block": (lambda b, F, x, w: b.inner(x)[0], X[0], X),
+    "twice": (lambda b, F, x, w: (x * 2)[0][0], [2.0], X * 2),
+    "slice": (lambda b, F, x, w: (x * 2)[:1], X[:1] * 2, X * 2),
+    "parameter": (lambda b, F, x, w: F.broadcast_mul(x, w[0]), X, X),
+    "iterated": (lambda b, F, x, w: F.add_n(*[F.broadcast_mul(x, r) for r in w]), X * 2, X),
+    "zipped": (lambda b, F, x, w: F.add_n(*[p * q for p, q in zip(x * 2, w, strict=True)]),
+               X[0] * 2 + X[1] * 2, X * 2),
+    "length": (lambda b, F, x, w: x * len(x), X * 2, X),
+    "reshaped": (lambda b, F, x, w: F.reshape(x, (-1,))[0], [1.0], X.ravel()),
+    "body": (lambda b, F, x, w: F.contrib.foreach(
+        lambda d, s: (d * 2 + s[0], [s[0] + d[0]]), x, [F.zeros((3,))])[0],
+        [[2, 4, 6], [9, 11, 13]], [[2, 4, 6], [9, 12, 15]]),
+    "many": (lambda b, F, x, w: F.split(x, num_outputs=3, axis=1)[1], X[:, 1:2], X[:, 1:2]),
+    "constant": (lambda b, F, x, w: F.broadcast_mul(x, mx.nd.arange(1, 3)[1]), X * 2, X * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_array_of_a_hybridized_forward_of_mxnet_1_is_a_symbol(part):
+    what, want, hybridized = PARTS[part]
+    with mx.config.scope(compat_version="1.9"):
+        for hybridize, expected in ((False, want), (True, hybridized)):
+            block = Part(what)
+            block.initialize()
+            block.hybridize(hybridize)
+            onp.testing.assert_array_equal(block(mx.nd.array(X)).asnumpy(), expected)
+    block = Part(what)  # those of MXNet 2 are arrays
+    block.initialize()
+    block.hybridize()
+    onp.testing.assert_array_equal(block(mx.nd.array(X)).asnumpy(), want)
+
+
+def test_where_arrays_are_symbols_and_where_not():
+    with mx.config.scope(compat_version="1.9"):
+        x = mx.nd.array(X)
+        for wrap, want in (
+            (lambda b: [b, gluon.nn.HybridLambda(lambda F, x: (x * 2)[0])], X * 2),
+            (lambda b: [b, Row()], X * 2),  # within a graph of Symbols
+        ):
+            net = gluon.nn.HybridSequential()
+            net.add(*wrap(Part(lambda b, F, x, w: x)))
+            net.initialize()
+            net.hybridize()
+            onp.testing.assert_array_equal(net(x).asnumpy(), want)
+        net = Outer(Part(lambda b, F, x, w: x[0]))  # its own forward runs on arrays
+        net.initialize()
+        net.hybridize()
+        onp.testing.assert_array_equal(net(x).asnumpy(), X[0] * 2)
+        for key in (1, -1, True, slice(1, None)):
+            net = Part(lambda b, F, x, w, key=key: x[key])
+            net.initialize()
+            net.hybridize()
+            with pytest.raises(mx.base.MXNetError, match="slice_axis"):
+                net(x)
