@@ -395,7 +395,7 @@ class Block(Named, MirroredBlock):
             for name, p in chosen.items()
         ]
         for p, value in checked:
-            p._load_init(value, device)
+            p._load(value, device)
 
     def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
         """Give what a file holds under older names, below this block's prefix, today's names, in place."""

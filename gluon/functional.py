@@ -203,7 +203,7 @@ def merge(net: Block, params: Mapping[str, Any], state: Mapping[str, Any] | None
         a = a.jax if isinstance(a, NDArray) else a
         arrays = p._arrays
         if arrays is None:
-            p._load_init(np.asarray(a))
+            p._load(np.asarray(a))
         elif len(arrays) == 1 and _lies_there(a, p):
             h = _array_of(name, p)
             if not a.committed:  # a parameter stays on its device, which errors of devices go by

@@ -242,14 +242,23 @@ class HybridBlock(HybridState, Block):
         Raises:
           ValueError: they do not.
         """
-        if writes_hybrid_forward(self) or (generation() == 1 and not self._reg_params):
-            infer_shapes(self, args)
+        self._infer_attrs("infer_shape", "shape", *args)
+
+    #: Whether the shapes of its parameters have been looked for, before its first forward.
+    _called_infer_shape_already = False
 
     def infer_type(self, *args: Any) -> None:
         """Convert the parameters to the dtype of the first input (`cast`)."""
-        given = first_array(args)
-        if given is not None:
-            self.cast(given.dtype)
+        self._infer_attrs("infer_type", "dtype", *args)
+
+    def _infer_attrs(self, infer_fn: str, attr: str, *args: Any) -> None:
+        """What `infer_shape` and `infer_type` end in; subclasses override it."""
+        if infer_fn == "infer_type":
+            given = first_array(args)
+            if given is not None:
+                self.cast(given.dtype)
+        elif writes_hybrid_forward(self) or (generation() == 1 and not self._reg_params):
+            infer_shapes(self, args)
 
     def _infer_own(self, args: tuple[Any, ...]) -> bool:
         """Finish the deferred initialization of this block's own parameters; whether there was any."""
@@ -344,6 +353,11 @@ class HybridBlock(HybridState, Block):
         if cls._computes is not cls.hybrid_forward:
             follow_assigned(cls)
         forward = self.forward if self._force_mirroring is None else self._scoped_forward
+        if not self._called_infer_shape_already:
+            self._called_infer_shape_already = True
+            # A forward of MXNet 2 asks for its parameters where it likes: what comes before would run twice.
+            if cls.infer_shape is not HybridBlock.infer_shape and not kwargs:
+                self._infer_own(args)
         seg = local.st.seg
         if seg.graph and seg.symbols is None and self._active:
             seg.symbols = symbols_in(self)

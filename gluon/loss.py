@@ -14,6 +14,7 @@ from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
 
 from .layer import Layer
+from .legacy.forward import operators_for
 from .legacy.symbols import is_symbol
 
 __all__ = [
@@ -133,6 +134,11 @@ class Loss(Layer):
 
     def _mean(self, loss: Any, sample_weight: Any) -> Any:
         return _batch_mean(self._weighted(loss, sample_weight), self._batch_axis)
+
+
+def _operators(x: Any) -> tuple[Any, ...]:
+    """What methods that programs override are given first: F in programs of MXNet 1, nothing in those of MXNet 2."""
+    return (operators_for(x),) if generation() == 1 else ()
 
 
 def _softplus_of_minus_abs(x: Any) -> Any:
@@ -537,9 +543,7 @@ class CosineEmbeddingLoss(Loss):
 
     def forward(self, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
         input1 = npx.reshape_like(input1, input2)
-        lengths = [np.sqrt(np.square(x).sum(axis=-1)) for x in (input1, input2)]
-        product = (input1 * input2).sum(axis=-1)
-        cosine = (product / np.maximum(lengths[0] * lengths[1], 1e-12)).reshape(-1, 1)
+        cosine = self._cosine_similarity(*_operators(input1), input1, input2)
         label = npx.reshape_like(label, cosine)
         apart = np.clip(cosine - self._margin, 0, 1 - self._margin)
         if generation() == 1:
@@ -550,6 +554,14 @@ class CosineEmbeddingLoss(Loss):
             if generation() == 1
             else self._mean(loss, sample_weight)
         )
+
+    def _cosine_similarity(self, *given: Any, axis: int = -1) -> Any:
+        """The cosines (batch, 1) of `x, y`, and in programs of MXNet 1 of `F, x, y`; subclasses override it."""
+        x, y, *axes = given[generation() == 1 :]
+        axis = axes[0] if axes else axis
+        lengths = [np.sqrt(np.square(v).sum(axis=axis)) for v in (x, y)]
+        product = (x * y).sum(axis=axis)
+        return (product / np.maximum(lengths[0] * lengths[1], 1e-12)).reshape(-1, 1)
 
 
 @worded("loss")
@@ -575,13 +587,26 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def forward(self, x1: Any, x2: Any) -> Any:
-        batch = x1.shape[0]
-        mine = np.eye(batch, device=x1.device)
-        mine = mine if isinstance(x1, np.ndarray) else mine.as_nd_ndarray()
-        spread = self.smoothing_parameter / (batch - 1)
-        labels = mine * (1 - self.smoothing_parameter) + (1 - mine) * spread
-        apart = np.square(np.expand_dims(x1, 1) - np.expand_dims(x2, 0)).sum(axis=2)
-        return self.kl_loss(npx.log_softmax(-apart, axis=1), labels)
+        return self._loss(*_operators(x1), x1, x2)
+
+    def _compute_distances(self, x1: Any, x2: Any) -> Any:
+        """The squared distances of all pairs; subclasses override it, and the two others."""
+        return np.square(np.expand_dims(x1, 1) - np.expand_dims(x2, 0)).sum(axis=2)
+
+    def _compute_labels(self, *given: Any) -> Any:
+        """Smoothed labels for a batch of `batch_size`, in programs of MXNet 1 `F, batch_size`."""
+        mine = np.eye(given[-1])
+        return mine * (1 - self.smoothing_parameter) + (1 - mine) * (
+            self.smoothing_parameter / (given[-1] - 1)
+        )
+
+    def _loss(self, *given: Any) -> Any:
+        """The loss of `x1, x2`, in programs of MXNet 1 of `F, x1, x2`."""
+        x1, x2 = given[-2:]
+        labels = self._compute_labels(*_operators(x1), x1.shape[0])
+        labels = labels if isinstance(x1, np.ndarray) else labels.as_nd_ndarray()
+        distances = self._compute_distances(x1, x2)
+        return self.kl_loss(npx.log_softmax(-distances, axis=1), labels.to_device(x1.device))
 
 
 _explain_names(__name__)

@@ -21,6 +21,7 @@ from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, generation, is_np_shape
 from mxjax.scopes import all_or_nothing
 
+from .bases.loading import Loaded, devices_of, new_array
 from .bases.pickling import CopiedParameter
 from .bases.sparse_data import SparseData, in_storage
 from .bases.state import ParameterState
@@ -53,26 +54,8 @@ Layout = _Layout()
 hooks.row_listeners.append(Layout.renew)
 
 
-def _array(data: Any, dtype: Any) -> Any:
-    """A new array of the mode's kind: what parameters hold."""
-    return (array if array_class() is ndarray else nd_array)(data, dtype=dtype)
-
-
 def _known(shape: Sequence[int] | None) -> bool:
     return shape is not None and all(n > 0 for n in shape)
-
-
-def devices_of(device: Any) -> list[Device]:
-    """A device, a list of devices or nothing (the current one) as a list."""
-    if device is None:
-        return [current_device()]
-    found: list[Any] = [device] if isinstance(device, (Device, str)) else list(device)
-    for one in found:
-        if isinstance(one, str):
-            raise errors.MXNetTypeError(
-                f"a device is expected, such as mx.cpu() or mx.gpu(0), or a list of devices; got the text {one!r}"
-            )
-    return found
 
 
 def check_attribute(p: Any, name: str) -> None:
@@ -88,7 +71,7 @@ def check_attribute(p: Any, name: str) -> None:
 _ATTRIBUTES = ("grad_req", "lr_mult", "wd_mult", "dtype", "shape", "init", "sharding")
 
 
-class Parameter(CopiedParameter, ParameterState, SparseData):
+class Parameter(CopiedParameter, Loaded, ParameterState, SparseData):
     """An array that training changes, with a copy and a gradient on each of its devices.
 
     Unknown lengths in ``shape`` are -1 or 0 and are found at the first forward pass
@@ -169,7 +152,10 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             req = "null"
         if req != self._grad_req:
             self._grad_req = req
-            self._attach()
+            if req == "null" or self._arrays is None:
+                self._attach()
+            else:
+                self._init_grad()
 
     @property
     def dtype(self) -> Any:
@@ -258,7 +244,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         with pause(), outside(), apart(), rng.suspended():
             if data is None:
                 with where[0]:
-                    data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
+                    data = new_array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
                     rule = initializer.create(default)
                     own = (
                         rule if init is None else init
@@ -268,14 +254,17 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
                     ):  # of parts, some of which follow the block's
                         own.set_initializer(rule)
                     rule(initializer.InitDesc(self._name, {"__init__": own}), data)
-            self._spread(data, where)
+            self._init_impl(data, where)
 
-    def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
+    def _init_impl(self, data: ndarray, ctx_list: Sequence[Device]) -> None:
+        """Hold a value on devices, with gradients: what subclasses override that change what is drawn or loaded."""
         data = in_storage(data, self._stype)
-        self._arrays = {d: data.copyto(d) if i else data.to_device(d) for i, d in enumerate(where)}
+        self._arrays = {
+            d: data.copyto(d) if i else data.to_device(d) for i, d in enumerate(ctx_list)
+        }
         self._settle()
         Layout.version += 1
-        self._attach()
+        self._init_grad()
         lie, self._to_lie = self._to_lie, None
         if lie is not None and list(self._arrays) == [lie[0]]:
             mesh, chosen, name = lie
@@ -315,6 +304,10 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         else:
             self._only = self._only_at = None
 
+    def _init_grad(self) -> None:
+        """Give the arrays gradients as `grad_req` says; subclasses override it."""
+        self._attach()
+
     def _attach(self) -> None:
         self._find_only()
         for a in (self._arrays or {}).values():
@@ -324,58 +317,6 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
                 a.attach_grad(self._grad_req)
             else:
                 a.attach_grad(self._grad_req, stype=self._grad_stype)
-
-    def _check_load(
-        self,
-        data: Any,
-        cast_dtype: bool = False,
-        dtype_source: str = "current",
-        name: str | None = None,
-    ) -> Any:
-        """A value of a file, of this name there, as a NumPy array; shape and dtype (unless it may be cast) must fit."""
-        label = repr(name) if name else self._label
-        if dtype_source not in ("current", "saved"):
-            raise errors.MXNetValueError(
-                f"dtype_source is 'current' or 'saved', got {dtype_source!r}"
-            )
-        host = data.asnumpy() if hasattr(data, "asnumpy") else np.asarray(data)
-        if self._shape is not None and not (
-            len(self._shape) == host.ndim
-            and all(n in (0, -1, m) for n, m in zip(self._shape, host.shape, strict=True))
-        ):
-            raise errors.MXNetAssertionError(
-                f"Failed loading Parameter {label} from saved params: shape incompatible expected "
-                f"{self.shape} vs saved {host.shape}"
-            )
-        if host.dtype != self._dtype:
-            if not cast_dtype:
-                raise errors.MXNetAssertionError(
-                    f"Failed loading Parameter {label} from saved params: dtype incompatible expected "
-                    f"{self._dtype} vs saved {host.dtype}. Set cast_dtype=True to cast the dtype of saved params"
-                )
-            if dtype_source == "current":
-                host = host.astype(self._dtype)
-        return host
-
-    @all_or_nothing("_arrays")
-    def _load_init(self, host: Any, device: Any = None) -> None:
-        """Take a value that :meth:`_check_load` has let through."""
-        if host.dtype != self._dtype:
-            # MXNet 1 keeps the class of NumPy that its arrays have, MXNet 2 the dtype.
-            self.cast(host.dtype.type if generation() == 1 else host.dtype)
-        self._shape = host.shape
-        if self._arrays is not None and device is None:
-            where = list(self._arrays)
-        elif device is None and self._deferred is not None:
-            where = self._deferred[1]
-        else:
-            where = devices_of(device)
-        if self._arrays is not None and list(self._arrays) == where:
-            self.set_data(host)
-            return
-        self._deferred = None
-        with pause(), where[0]:
-            self._spread(_array(host, dtype=self._dtype), where)
 
     # ---- access --------------------------------------------------------------------------------------
 
@@ -478,7 +419,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
             self.shape = tuple(np.shape(data))
             init, where, default, _ = self._deferred
             # A copy: the parameter's array is nobody else's.
-            value = _array(data, dtype=self._dtype)
+            value = new_array(data, dtype=self._dtype)
             self._deferred = (init, where, default, value)
             self._finish_deferred_init()
             return
@@ -534,7 +475,7 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
         where = devices_of(device)
         if self._arrays is not None:
             with pause():
-                self._spread(next(iter(self._arrays.values())).copy(), where)
+                self._init_impl(self._reduce().copy(), where)
         elif self._deferred is not None:
             init, _, default, data = self._deferred
             self._deferred = (init, where, default, data)
@@ -595,7 +536,7 @@ class Constant(Parameter):
     def __init__(self, value: Any, name: Any = "const"):
         if isinstance(value, str):  # MXNet 1: the name first
             value, name = name, value
-        self.value = value if isinstance(value, NDArray) else _array(value, None)
+        self.value = value if isinstance(value, NDArray) else new_array(value, None)
         super().__init__(
             name=name,
             grad_req="null",

@@ -415,11 +415,13 @@ class Trainer(CopiedTrainer):
             else trained
         )
 
-    def _pull_rows(self, param: Parameter, arrays: list[Any], row_id: Any) -> None:
-        """Write rows of a sparse parameter, as the store has them, to arrays."""
+    def _row_sparse_pull(
+        self, parameter: Parameter, out: Any, row_id: Any, full_idx: bool = False
+    ) -> None:
+        """Write rows of a sparse parameter, as the store has them, to arrays; subclasses override it."""
         self._ready()
-        index = next(i for i, p in enumerate(self._params) if p is param)
-        self._kvstore.row_sparse_pull(index, out=arrays, row_ids=row_id, priority=-index)
+        index = next(i for i, p in enumerate(self._params) if p is parameter)
+        self._kvstore.row_sparse_pull(index, out=out, row_ids=row_id, priority=-index)
 
     def _tail(self) -> frozenset[int]:
         """The first parameters, whose gradients are ready last, where these are summed by themselves.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mxjax import errors
+from mxjax.array.classes import NDArray
 from mxjax.array.creation import nd_array
 from mxjax.array.sparse import whole, wrap
 from mxjax.device import Device
@@ -33,6 +34,8 @@ class SparseData:
     _grad_stype: str
     _arrays: dict[Device, Any] | None
     _trainer: Any = None
+    _data: Any
+    _check_and_get: Any
 
     def _set_storage(self, stype: str, grad_stype: str) -> None:
         for which, value in (("stype", stype), ("grad_stype", grad_stype)):
@@ -73,7 +76,7 @@ class SparseData:
           RuntimeError: it is not row_sparse, or there is no Trainer.
         """
         self._check_rows("row_sparse_data", "data")
-        return self._rows([self._array_on(row_id.device)], row_id)[0]
+        return self._get_row_sparse(self._data, row_id.device, row_id)
 
     def list_row_sparse_data(self, row_id: Any) -> list[Any]:
         """`row_sparse_data` on all devices.
@@ -82,7 +85,7 @@ class SparseData:
           RuntimeError: it is not row_sparse, or there is no Trainer.
         """
         self._check_rows("list_row_sparse_data", "list_data")
-        return self._rows(list((self._arrays or {}).values()), row_id)
+        return self._get_row_sparse(self._data, list, row_id)
 
     def _all(self) -> list[Any]:
         """The arrays on all devices, of whatever storage type.
@@ -101,9 +104,6 @@ class SparseData:
     def _missing(self) -> Exception:
         raise NotImplementedError
 
-    def _array_on(self, device: Any) -> Any:
-        raise NotImplementedError
-
     def _check_rows(self, what: str, instead: str) -> None:
         if self._stype != "row_sparse":
             raise errors.MXNetError(
@@ -111,14 +111,25 @@ class SparseData:
                 f"{self._stype}. Please use {instead}() instead."
             )
 
-    def _rows(self, arrays: list[Any], row_id: Any) -> list[Any]:
+    def _get_row_sparse(self, arr_list: Any, ctx: Any, row_id: Any) -> Any:
+        """The array of a device, or all for `list`, with these rows of the store in it; subclasses override it.
+
+        Raises:
+          RuntimeError: there is no Trainer.
+          TypeError: the numbers are not an array.
+        """
+        if not isinstance(row_id, NDArray):
+            raise errors.MXNetTypeError(
+                f"row_id must have NDArray type, but {type(row_id)} is given"
+            )
         trainer = self._trainer() if self._trainer is not None else None
         if trainer is None:
             raise errors.MXNetError(
                 f"Cannot get row_sparse data for Parameter {self._label} when no Trainer is created with it."
             )
-        trainer._pull_rows(self, arrays, row_id)
-        return arrays
+        found = self._check_and_get(arr_list, ctx)
+        trainer._row_sparse_pull(self, found, row_id)
+        return found
 
     def _all_rows(self) -> Any:
         """The value with all its rows, for files."""
@@ -129,5 +140,6 @@ class SparseData:
             and self._trainer() is not None
         ):
             first = first.copy()
-            self._rows([first], nd_array(np.arange(first.shape[0]), first.device, "int64"))
+            rows = nd_array(np.arange(first.shape[0]), first.device, "int64")
+            self._trainer()._row_sparse_pull(self, first, rows, full_idx=True)
         return first

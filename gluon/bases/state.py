@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax.autograd import mark_variables, pause
+from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import MXNetError
 
 
@@ -138,9 +139,9 @@ class ParameterState:
         if ctx is None and len(devices) == 1:
             return arr_list[0]
         if ctx is None:
-            from mxjax.device import current_device
-
             ctx = current_device()
+        if ctx not in devices and isinstance(ctx, Device) and ctx.device_type in KEEPERS:
+            ctx = Device("cpu", ctx.device_id)
         if ctx not in devices:
             raise MXNetError(
                 f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "  # type: ignore[attr-defined]

@@ -147,7 +147,8 @@ def hybrid_forward_of_layer(
     weights = {name: value for name, value in params.items() if name in own}
     compose = getattr(block, "_compose", None)
     if compose is not None and first_array(args) is None:
-        block._counter -= written != []  # which counted itself, as a step does
+        if written and hasattr(block, "_counter"):
+            block._counter -= 1  # which counted itself, as a step does
         made = compose(weights, *inputs)
         if made is not None:
             return made

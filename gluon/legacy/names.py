@@ -116,7 +116,7 @@ class Names:
         if not self.legacy:
             return p
         full = self.full(p)
-        found = self.params._find(full)
+        found = self.params._get_impl(full)
         if found is None:
             if not p._long:
                 p._name, p._long = full, True

@@ -96,7 +96,7 @@ class ParameterDict(dict[str, Parameter]):
 
     # ---- making ----------------------------------------------------------------------------------------
 
-    def _find(self, name: str) -> Parameter | None:
+    def _get_impl(self, name: str) -> Parameter | None:
         """The parameter of this long name, taken from the dictionary it is shared with if that has it."""
         found = dict.get(self, name)
         if found is None and self._shared is not None and name in self._shared:
@@ -118,7 +118,7 @@ class ParameterDict(dict[str, Parameter]):
             if kwargs or self._maker._makes:
                 return self._maker.get(name, default, **kwargs)
             return default
-        found = self._find(self._prefix + name)
+        found = self._get_impl(self._prefix + name)
         if found is None and not kwargs:
             if name in self:
                 return self[name]
@@ -144,7 +144,7 @@ class ParameterDict(dict[str, Parameter]):
         if self._maker is not None:
             return self._maker.get_constant(name, value)
         full = self._prefix + name
-        found = self._find(full)
+        found = self._get_impl(full)
         if found is None:
             if value is None:
                 raise errors.MXNetKeyError(
@@ -318,7 +318,7 @@ class ParameterDict(dict[str, Parameter]):
                     "and target need the same prefix"
                 )
         for p, value in chosen:
-            p._load_init(value, ctx)
+            p._load(value, ctx)
 
     def _repr_html_(self) -> str:
         """The parameters as a notebook shows them: a table."""

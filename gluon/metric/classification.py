@@ -88,6 +88,7 @@ class TopKAccuracy(EvalMetric):
 
     Raises:
       ValueError: there are fewer than `top_k` classes.
+      AssertionError: scores of more than two axes.
 
     >>> TopKAccuracy(top_k=5).name
     'top_k_accuracy_5'
@@ -105,8 +106,11 @@ class TopKAccuracy(EvalMetric):
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
+            if pred.ndim == 1:
+                self._record_positions(label.asnumpy(), pred.asnumpy())
+                continue
             if pred.ndim != 2:
-                raise MXNetValueError(
+                raise MXNetAssertionError(
                     f"predictions of shape (batch, classes) are expected, got {pred.shape}"
                 )
             classes = pred.shape[1]
@@ -114,6 +118,13 @@ class TopKAccuracy(EvalMetric):
                 raise MXNetValueError(f"top_k={self.top_k} is out of bounds ({classes} classes)")
             check_label_shapes(label, pred)
             self._record(_among, (("top_k", self.top_k),), (label, pred), pred.shape[0])
+
+    def _record_positions(self, label: onp.ndarray, pred: onp.ndarray) -> None:
+        """Of one axis MXNet counts where the scores' order, as `numpy.argpartition` has it, equals the labels."""
+        order = onp.argpartition(pred.astype("float32"), -self.top_k)
+        check_label_shapes(label, order)
+        self.sum_metric += int((order == label.astype("int32").reshape(-1)).sum())
+        self.num_inst += len(order)
 
 
 def _among(label: jax.Array, pred: jax.Array, *, top_k: int) -> jax.Array:
@@ -434,7 +445,7 @@ class PCC(EvalMetric):
     @property
     def global_sum_metric(self) -> float:  # type: ignore[override]
         """`sum_metric` of everything since `reset` (MXNet 1)."""
-        return self._coefficient(self.gcm) * self.global_num_inst
+        return self._calc_mcc(self.gcm) * self.global_num_inst
 
     @global_sum_metric.setter
     def global_sum_metric(self, value: float) -> None:
@@ -458,21 +469,25 @@ class PCC(EvalMetric):
             check_label_shapes(true, said)
             more = max(said.max(initial=0), true.max(initial=0)) + 1 - self.k
             if more > 0:
-                self.lcm = onp.pad(self.lcm, (0, int(more)))
+                self._grow(int(more))
             onp.add.at(self.lcm, (said, true), 1)
         self.num_inst += 1
 
     @property
     def sum_metric(self) -> float:  # type: ignore[override]
         """The coefficient times the number of updates, as `get` divides by it."""
-        return self._coefficient(self.lcm) * self.num_inst
+        return self._calc_mcc(self.lcm) * self.num_inst
 
-    @staticmethod
-    def _coefficient(matrix: onp.ndarray) -> float:
-        n, by_said, by_true = matrix.sum(), matrix.sum(axis=1), matrix.sum(axis=0)
+    def _grow(self, inc: int) -> None:
+        """Count so many classes more."""
+        self.lcm = onp.pad(self.lcm, (0, inc))
+
+    def _calc_mcc(self, cmat: onp.ndarray) -> float:
+        """The coefficient of a confusion matrix."""
+        n, by_said, by_true = cmat.sum(), cmat.sum(axis=1), cmat.sum(axis=0)
         said = (by_said * (n - by_said)).sum()
         true = (by_true * (n - by_true)).sum()
         if said == 0 or true == 0:
             return float("nan")
-        both = (matrix.diagonal() * n - by_said * by_true).sum()
+        both = (cmat.diagonal() * n - by_said * by_true).sum()
         return float(both / math.sqrt(said * true))

@@ -10,7 +10,7 @@ from mxjax.array.classes import ndarray
 from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import is_recording
-from mxjax.modes import is_np_array
+from mxjax.modes import generation, is_np_array
 from mxjax.npx.control_flow import compiles
 
 from ..block import Block
@@ -87,6 +87,10 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
 
     #: Attributes in which a step leaves arrays for the next one.
     _carried: tuple[str, ...] = ()
+
+    #: Their beginning, for subclasses whose `reset` does not call this one.
+    _init_counter = -1
+    _counter = -1
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,8 +272,18 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
             outputs = np.concatenate([np.expand_dims(first, 0), outputs], axis=0)
         return (np.swapaxes(outputs, 0, axis) if axis else outputs), list(last[:n])
 
-    def _get_activation(self, inputs: Any, activation: Any, **kwargs: Any) -> Any:
-        """``activation`` of an array: a name, a LeakyReLU, or a function."""
+    def _activate(self, x: Any, activation: Any) -> Any:
+        """What `_get_activation` gives, which subclasses override."""
+        return self._get_activation(*((nd,) if generation() == 1 else ()), x, activation)
+
+    def _get_activation(self, *given: Any, **kwargs: Any) -> Any:
+        """The activation (a name, a LeakyReLU, a function) of `inputs, activation`; under MXNet 1 `F` is first."""
+        inputs, activation = given[-2:]
+        if of_symbols(inputs):
+            from ._composed import activated
+
+            return activated(inputs, activation, **kwargs)
+        kwargs.pop("name", None)
         if isinstance(activation, str):
             fn = _FUNCTIONS.get(activation)
             return (

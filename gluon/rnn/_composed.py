@@ -19,7 +19,7 @@ Result = tuple[Any, list[Any]]
 _NAMED = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
 
 
-def _activated(x: Any, activation: Any, **kwargs: Any) -> Any:
+def activated(x: Any, activation: Any, **kwargs: Any) -> Any:
     if isinstance(activation, str):
         named = _NAMED.get(activation)
         return named(x, **kwargs) if named else F.Activation(x, act_type=activation, **kwargs)
@@ -47,7 +47,7 @@ def _projections(cell: Any, x: Any, states: list[Any], weights: Weights, p: str)
 
 def _rnn(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Result:
     i2h, h2h = _projections(cell, x, states, weights, p)
-    out = _activated(F.elemwise_add(i2h, h2h, name=f"{p}plus0"), cell._activation, name=f"{p}out")
+    out = activated(F.elemwise_add(i2h, h2h, name=f"{p}plus0"), cell._activation, name=f"{p}out")
     return out, [out]
 
 
@@ -57,8 +57,8 @@ def _lstm(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Res
         F.elemwise_add(i2h, h2h, name=f"{p}plus0"), num_outputs=4, name=f"{p}slice"
     )
     gates = (0, "i"), (1, "f"), (3, "o")
-    i, f, o = (_activated(parts[k], cell._recurrent_activation, name=f"{p}{w}") for k, w in gates)
-    g = _activated(parts[2], cell._activation, name=f"{p}c")
+    i, f, o = (activated(parts[k], cell._recurrent_activation, name=f"{p}{w}") for k, w in gates)
+    g = activated(parts[2], cell._activation, name=f"{p}c")
     kept, new = F.elemwise_mul(f, states[1], name=f"{p}mul0"), F.elemwise_mul(i, g, name=f"{p}mul1")
     memory = F.elemwise_add(kept, new, name=f"{p}state")
     shown = F.Activation(memory, act_type=cell._activation, name=f"{p}activation0")
@@ -70,14 +70,14 @@ def _gru(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Resu
     i2h, h2h = _projections(cell, x, states, weights, p)
     x_r, x_z, x_n = F.SliceChannel(i2h, num_outputs=3, name=f"{p}i2h_slice")
     h_r, h_z, h_n = F.SliceChannel(h2h, num_outputs=3, name=f"{p}h2h_slice")
-    r = _activated(
+    r = activated(
         F.elemwise_add(x_r, h_r, name=f"{p}plus0"), cell._recurrent_activation, name=f"{p}r_act"
     )
-    z = _activated(
+    z = activated(
         F.elemwise_add(x_z, h_z, name=f"{p}plus1"), cell._recurrent_activation, name=f"{p}z_act"
     )
     inner = F.elemwise_add(x_n, F.elemwise_mul(r, h_n, name=f"{p}mul0"), name=f"{p}plus2")
-    new = _activated(inner, cell._activation, name=f"{p}h_act")
+    new = activated(inner, cell._activation, name=f"{p}h_act")
     rest = F.elemwise_sub(F.ones_like(z, name=f"{p}ones_like0"), z, name=f"{p}minus0")
     out = F.elemwise_add(
         F.elemwise_mul(rest, new, name=f"{p}mul1"),
@@ -108,21 +108,13 @@ def _lstmp(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Re
 
 
 def _convolved(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> tuple[Any, Any]:
-    common = {"num_filter": cell._rows, "layout": cell._conv_layout}
-    i2h = F.Convolution(
-        x, weights["i2h_weight"], weights["i2h_bias"], kernel=cell._i2h_kernel, stride=(1,) * cell._dims,
-        pad=cell._i2h_pad, dilate=cell._i2h_dilate, name=f"{p}i2h", **common,
-    )  # fmt: skip
-    h2h = F.Convolution(
-        states[0], weights["h2h_weight"], weights["h2h_bias"], kernel=cell._h2h_kernel, stride=(1,) * cell._dims,
-        pad=cell._h2h_pad, dilate=cell._h2h_dilate, name=f"{p}h2h", **common,
-    )  # fmt: skip
-    return i2h, h2h
+    ordered = [weights[n] for n in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")]
+    return cell._conv_forward(F, x, states, *ordered, p)  # type: ignore[no-any-return]
 
 
 def _conv_rnn(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -> Result:
     i2h, h2h = _convolved(cell, x, states, weights, p)
-    out = _activated(i2h + h2h, cell._activation, name=f"{p}out")
+    out = activated(i2h + h2h, cell._activation, name=f"{p}out")
     return out, [out]
 
 
@@ -132,10 +124,10 @@ def _conv_lstm(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) -
     i, f = (
         F.Activation(parts[k], act_type="sigmoid", name=f"{p}{w}") for k, w in ((0, "i"), (1, "f"))
     )
-    g = _activated(parts[2], cell._activation, name=f"{p}c")
+    g = activated(parts[2], cell._activation, name=f"{p}c")
     o = F.Activation(parts[3], act_type="sigmoid", name=f"{p}o")
     memory = F.elemwise_add(f * states[1], i * g, name=f"{p}state")
-    out = F.elemwise_mul(o, _activated(memory, cell._activation), name=f"{p}out")
+    out = F.elemwise_mul(o, activated(memory, cell._activation), name=f"{p}out")
     return out, [out, memory]
 
 
@@ -149,7 +141,7 @@ def _conv_gru(cell: Any, x: Any, states: list[Any], weights: Weights, p: str) ->
     )
     r = F.Activation(x_r + h_r, act_type="sigmoid", name=f"{p}r_act")
     z = F.Activation(x_z + h_z, act_type="sigmoid", name=f"{p}z_act")
-    new = _activated(x_n + r * h_n, cell._activation, name=f"{p}h_act")
+    new = activated(x_n + r * h_n, cell._activation, name=f"{p}h_act")
     out = F.elemwise_add((1.0 - z) * new, z * states[0], name=f"{p}out")
     return out, [out]
 

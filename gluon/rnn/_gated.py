@@ -53,6 +53,9 @@ class WeightedCell(HybridRecurrentCell):
                 f"{type(self).__name__} takes a list of {expected} {'state' if expected == 1 else 'states'}, got "
                 f"{len(states)}: cell.begin_state(batch_size) makes those of the first step"
             )
+        return self._step(inputs, states)
+
+    def _step(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         return self._recur(self._project(inputs), states)
 
     def _hoisted(self, sequence: Any) -> Any:
@@ -191,7 +194,7 @@ class RNNCell(DenseCell):
         return f", {self._activation}"
 
     def _recur(self, projected: Any, states: list[Any]) -> tuple[Any, list[Any]]:
-        out = self._get_activation(
+        out = self._activate(
             projected + self._from_state(states[0], projected.device), self._activation
         )
         return out, [out]
@@ -252,10 +255,10 @@ class LSTMCell(DenseCell):
     def _recur(self, projected: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         d = projected.device
         parts = npx.slice_channel(projected + self._from_state(states[0], d), num_outputs=4)
-        i, f, o = (self._get_activation(parts[k], self._recurrent_activation) for k in (0, 1, 3))
-        g = self._get_activation(parts[2], self._activation)
+        i, f, o = (self._activate(parts[k], self._recurrent_activation) for k in (0, 1, 3))
+        g = self._activate(parts[2], self._activation)
         memory = f * states[1].to_device(d) + i * g
-        out = o * self._get_activation(memory, self._activation)
+        out = o * self._activate(memory, self._activation)
         return out, [out, memory]
 
 
@@ -305,9 +308,9 @@ class GRUCell(DenseCell):
         before = states[0].to_device(d)
         x_r, x_z, x_n = npx.slice_channel(projected, num_outputs=3)
         h_r, h_z, h_n = npx.slice_channel(self._from_state(before, d), num_outputs=3)
-        r = self._get_activation(x_r + h_r, self._recurrent_activation)
-        z = self._get_activation(x_z + h_z, self._recurrent_activation)
-        new = self._get_activation(x_n + r * h_n, self._activation)
+        r = self._activate(x_r + h_r, self._recurrent_activation)
+        z = self._activate(x_z + h_z, self._recurrent_activation)
+        new = self._activate(x_n + r * h_n, self._activation)
         out = (1 - z) * new + z * before
         return out, [out]
 

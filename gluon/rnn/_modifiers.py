@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxjax import errors, np, npx
+from mxjax import errors, nd, np, npx
 from mxjax.array.ndarray import NDArray
 from mxjax.modes import generation
 
@@ -396,20 +396,30 @@ class VariationalDropoutCell(ModifierCell):
 
     def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         """One step."""
+        operators = (nd,) if generation() == 1 else ()
+        self._initialize_input_masks(*operators, inputs, states)
         if self.drop_states:
-            if self.drop_states_mask is None:
-                self.drop_states_mask = _ones_dropped(states[0], self.drop_states)
             states = [states[0].to_device(inputs.device) * self.drop_states_mask, *states[1:]]
         if self.drop_inputs:
-            if self.drop_inputs_mask is None:
-                self.drop_inputs_mask = _ones_dropped(inputs, self.drop_inputs)
             inputs = inputs * self.drop_inputs_mask
         out, news = self.base_cell(inputs, states)
+        self._initialize_output_mask(*operators, out)
         if self.drop_outputs:
-            if self.drop_outputs_mask is None:
-                self.drop_outputs_mask = _ones_dropped(out, self.drop_outputs)
             out = out * self.drop_outputs_mask
         return out, news
+
+    def _initialize_input_masks(self, *given: Any) -> None:
+        """Draw the masks for `inputs, states`, in programs of MXNet 1 `F, inputs, states`; subclasses override it."""
+        inputs, states = given[-2:]
+        if self.drop_states and self.drop_states_mask is None:
+            self.drop_states_mask = _ones_dropped(states[0], self.drop_states)
+        if self.drop_inputs and self.drop_inputs_mask is None:
+            self.drop_inputs_mask = _ones_dropped(inputs, self.drop_inputs)
+
+    def _initialize_output_mask(self, *given: Any) -> None:
+        """Draw the mask for an output, in programs of MXNet 1 `F, output`; subclasses override it."""
+        if self.drop_outputs and self.drop_outputs_mask is None:
+            self.drop_outputs_mask = _ones_dropped(given[-1], self.drop_outputs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_out = {self.drop_outputs}, p_state = {self.drop_states})"

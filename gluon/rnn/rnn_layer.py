@@ -8,13 +8,14 @@ from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, overload
 
-from mxjax import errors, initializer, np, npx
+from mxjax import errors, initializer, nd, np, npx
 from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.modes import generation, is_np_shape
 from mxjax.ops.rnn import GATES, parameter_names, parameter_shapes
 
 from ..hybrid_block import HybridBlock
+from ..legacy.forward import Handed
 from ..parameter import Parameter
 from ..utils import split_rnn_params
 from ._base import made_states, of_symbols, of_the_kind_of
@@ -183,6 +184,10 @@ class _RNNLayer(HybridBlock):
     def _compose(
         self, weights: dict[str, Any], inputs: Any, states: Any, sequence_length: Any = None
     ) -> Any:
+        if self._in_pieces:
+            from mxjax import symbol
+
+            return self._forward_kernel(symbol, inputs, states, sequence_length, **weights)
         from ._composed import layer
 
         return layer(self, weights, inputs, states, sequence_length)
@@ -206,19 +211,38 @@ class _RNNLayer(HybridBlock):
                 raise errors.MXNetValueError(
                     f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
                 )
+        if self._use_sequence_length and sequence_length is None:
+            raise errors.MXNetValueError(
+                f"{type(self).__name__}(use_sequence_length=True) is called with the lengths of the rows: "
+                "layer(inputs, states, sequence_length)"
+            )
+        if not self._in_pieces:
+            return self._forward_kernel(inputs, states, sequence_length)
+        weights = {name: self._piece(name, inputs.device) for name, _ in self._pieces()}
+        return self._forward_kernel(nd, inputs, states, sequence_length, **weights)
+
+    def _forward_kernel(self, *given: Any, sequence_length: Any = None, **weights: Any) -> Any:
+        """(outputs, states after the last step) of `inputs, states, sequence_length`, and in programs of MXNet 1 of
+        `F, inputs, states, sequence_length` and the pieces of the vector by their names. Subclasses override it.
+        """
+        _, inputs, states, *lengths = given if self._in_pieces else (None, *given)
+        sequence_length = lengths[0] if lengths else sequence_length
+        if of_symbols(inputs):
+            from ._composed import layer
+
+            return layer(self, weights, inputs, states, sequence_length)
         d = inputs.device
+        if self._in_pieces:
+            vector = np.concatenate([weights[name].reshape((-1,)) for name, _ in self._pieces()])
+        else:
+            vector = self.rnn_param.data(d)
         if self._use_sequence_length:
-            if sequence_length is None:
-                raise errors.MXNetValueError(
-                    f"{type(self).__name__}(use_sequence_length=True) is called with the lengths of the rows: "
-                    "layer(inputs, states, sequence_length)"
-                )
             sequence_length = sequence_length.to_device(d)
         state, memory = (*(s.to_device(d) for s in states), None)[:2]
         low, high, nan = self._clip
         x = np.swapaxes(inputs, 0, 1) if self._layout == "NTC" else inputs
         out, *last = npx.rnn(
-            x, self._vector(d), state, memory, sequence_length, use_sequence_length=self._use_sequence_length,
+            x, vector, state, memory, sequence_length, use_sequence_length=self._use_sequence_length,
             state_size=self._hidden_size, projection_size=self._projection_size, num_layers=self._num_layers,
             bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode,
             lstm_state_clip_min=low, lstm_state_clip_max=high, lstm_state_clip_nan=nan,
@@ -257,23 +281,26 @@ class _RNNLayer(HybridBlock):
                 for what, init in inits.items():
                     name = f"{way}{layer}_{what}"
                     if name in shapes:
-                        shape = tuple(n or -1 for n in shapes[name])
-                        made = Parameter(
-                            name,
-                            shape=shape,
-                            init=init,
-                            allow_deferred_init=True,
-                            dtype=self._dtype,
-                        )
-                        setattr(self, name, made)
+                        self._register_param(name, shapes[name], init, self._dtype)
 
-    def _vector(self, device: Any) -> Any:
-        """The parameters on a device as the operator takes them."""
-        if not self._in_pieces:
-            return self.rnn_param.data(device)
-        return np.concatenate(
-            [self._reg_params[name].data(device).reshape((-1,)) for name, _ in self._pieces()]
+    def _register_param(
+        self, name: str, shape: tuple[int, ...], init: Any, dtype: Any
+    ) -> Parameter:
+        """Make a piece of the vector, whose unknown lengths are 0; subclasses override it."""
+        made = Parameter(
+            name,
+            shape=tuple(n or -1 for n in shape),
+            init=init,
+            allow_deferred_init=True,
+            dtype=dtype,
         )
+        setattr(self, name, made)
+        return made
+
+    def _piece(self, name: str, device: Any) -> Any:
+        """A piece of the vector: what was handed to the forward for it, or the parameter's array."""
+        held = vars(self).get(name)
+        return (held if isinstance(held, Handed) else self._reg_params[name]).data(device)
 
     @property
     def _one(self) -> Parameter:
@@ -322,9 +349,9 @@ class _RNNLayer(HybridBlock):
         packed = self._packed(weights)
         if self._in_pieces:
             for name, _ in self._pieces():
-                self._reg_params[name]._load_init(weights[name])
+                self._reg_params[name]._load(weights[name])
         else:
-            self.rnn_param._load_init(packed)
+            self.rnn_param._load(packed)
 
     def _packed(self, weights: Mapping[str, Any]) -> Any:
         parts = []

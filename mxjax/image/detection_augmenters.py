@@ -92,8 +92,12 @@ class DetHorizontalFlipAug(DetAugmenter):
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         if random.random() < self.p:
             src = part(src, (slice(None), slice(None, None, -1)))
-            label[:, [1, 3]] = 1.0 - label[:, [3, 1]]
+            self._flip_label(label)
         return src, label
+
+    def _flip_label(self, label: np.ndarray) -> None:
+        """Mirror the boxes of a label, in it; subclasses override it."""
+        label[:, [1, 3]] = 1.0 - label[:, [3, 1]]
 
 
 def _range(given: Any, name: str, owner: str) -> tuple[float, float]:
@@ -168,22 +172,34 @@ class DetRandomCropAug(DetAugmenter):
             src = fixed_crop(src, *box)
         return src, label
 
-    def _covers(
-        self, label: np.ndarray, box: tuple[int, int, int, int], width: int, height: int
+    def _calculate_areas(self, label: np.ndarray) -> np.ndarray:
+        """The areas of boxes (xmin, ymin, xmax, ymax); subclasses override it."""
+        return _areas(label)
+
+    def _intersect(
+        self, label: np.ndarray, xmin: float, ymin: float, xmax: float, ymax: float
+    ) -> np.ndarray:
+        """What boxes have in common with one, zeros where that is nothing; subclasses override it."""
+        out = label.copy()
+        out[:, :2] = np.maximum(label[:, :2], (xmin, ymin))
+        out[:, 2:4] = np.minimum(label[:, 2:4], (xmax, ymax))
+        out[(out[:, 0] >= out[:, 2]) | (out[:, 1] >= out[:, 3])] = 0
+        return out
+
+    def _check_satisfy_constraints(
+        self, label: np.ndarray, xmin: int, ymin: int, xmax: int, ymax: int, width: int, height: int
     ) -> bool:
-        x, y, w, h = box
-        if w * h < 2:
+        """Whether a part of the picture is taken; subclasses override it."""
+        if (xmax - xmin) * (ymax - ymin) < 2:
             return False
-        boxes = label[:, 1:5]
-        areas = _areas(boxes)
+        areas = self._calculate_areas(label[:, 1:])
         large = areas * width * height > 2
-        boxes, areas = boxes[large], areas[large]
-        ends = np.array([x / width, y / height, (x + w) / width, (y + h) / height])
-        common = np.concatenate(
-            [np.maximum(boxes[:, :2], ends[:2]), np.minimum(boxes[:, 2:], ends[2:])], axis=1
+        if not large.any():
+            return False
+        common = self._intersect(
+            label[large, 1:], xmin / width, ymin / height, xmax / width, ymax / height
         )
-        common = common.astype(boxes.dtype)
-        covered = _areas(common) / areas
+        covered = self._calculate_areas(common) / areas[large]
         covered = covered[covered > 0]
         return bool(covered.size and covered.min() > self.min_object_covered)
 
@@ -195,8 +211,8 @@ class DetRandomCropAug(DetAugmenter):
         out = label.copy()
         out[:, 1:5] -= np.array([x, y, x, y], out.dtype)
         out[:, 1:5] = np.clip(out[:, 1:5] / np.array([w, h, w, h], out.dtype), 0, 1)
-        areas = _areas(label[:, 1:])
-        left = _areas(out[:, 1:]) * w * h / np.where(areas > 0, areas, 1)
+        areas = self._calculate_areas(label[:, 1:])
+        left = self._calculate_areas(out[:, 1:]) * w * h / np.where(areas > 0, areas, 1)
         valid = (out[:, 3] > out[:, 1]) & (out[:, 4] > out[:, 2]) & (left > self.min_eject_coverage)
         return out[valid] if valid.any() else None
 
@@ -218,7 +234,7 @@ class DetRandomCropAug(DetAugmenter):
             if not (least <= w * h <= most and 0 <= w <= width and 0 <= h <= height):
                 continue
             y, x = random.randint(0, height - h), random.randint(0, width - w)
-            if self._covers(label, (x, y, w, h), width, height):
+            if self._check_satisfy_constraints(label, x, y, x + w, y + h, width, height):
                 new = self._update_labels(label, (x, y, w, h), height, width)
                 if new is not None:
                     return x, y, w, h, new

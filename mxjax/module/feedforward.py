@@ -160,6 +160,11 @@ class FeedForward:
 
     # -- parameters --------------------------------------------------------------------------------
 
+    @staticmethod
+    def _is_data_arg(name: str) -> bool:
+        """Whether an argument is one of data, not a weight, by its name."""
+        return name.endswith(("data", "label"))
+
     def _init_params(
         self, inputs: Any, overwrite: bool = False
     ) -> tuple[list[str], list[str], list[str]]:

@@ -45,7 +45,7 @@ class LBSGD(Optimizer):
       begin_epoch: the epoch to start from.
       num_epochs: kept, as in MXNet.
 
-    >>> LBSGD(batch_scale=4, warmup_epochs=1, updates_per_epoch=8)._warmed(4)
+    >>> LBSGD(batch_scale=4, warmup_epochs=1, updates_per_epoch=8)._get_lbmult(4)
     2.5
     """
 
@@ -62,44 +62,62 @@ class LBSGD(Optimizer):
         self.updates_per_epoch = updates_per_epoch
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
-        #: By index: the gradients gathered so far, and how many steps gathered (from `init_updates` on).
-        self.cumgrads: dict[Any, tuple[Any, int]] = {}
+        #: By index: `cum_grad`, the gradients gathered so far, and `num_cums`, the steps (from `init_updates` on).
+        self.cumgrads: dict[Any, dict[str, Any]] = {}
 
     def create_state(self, index: Any, weight: Any) -> Any:
         return weight.zeros_like() if self.momentum else None
 
-    def _warmed(self, steps: int) -> float:
+    def _get_lbmult(self, nup: int) -> float:
         """The factor on the rate after so many steps."""
         length = self.warmup_epochs * self.updates_per_epoch
-        if steps >= length:
+        if nup >= length:
             return float(self.batch_scale)
         powers = {"linear": 1.0, "power2": 2.0, "sqrt": 0.5}
         if length <= 1 or self.warmup_strategy not in powers:
             return 1.0
-        return 1.0 + (self.batch_scale - 1) * (steps / length) ** powers[self.warmup_strategy]
+        return 1.0 + (self.batch_scale - 1) * (nup / length) ** powers[self.warmup_strategy]
 
-    def _own_rate(self, weight: Any, grad: Any, wd: float) -> Any:
+    def _get_lars(self, weight: Any, g: Any, wd: float) -> Any:
         """The factor for a weight that LARS gives; an array, so that nothing waits for it."""
-        size, slope = (weight * weight).sum(), (grad * grad).sum()
+        size, slope = self._l2norm(weight), self._l2norm(g)
         return ((size / (slope + wd * size + 1e-18)) ** 0.5).clip(0.01, 100)
 
+    def _l2norm(self, v: Any) -> Any:
+        return (v * v).sum()
+
+    def _get_cum_gradient(self, index: Any) -> dict[str, Any]:
+        return vars(self).setdefault("cumgrads", {}).get(index, {})  # type: ignore[no-any-return]
+
+    def _put_cum_gradient(self, index: Any, cgrad: dict[str, Any]) -> None:
+        # An optimizer that a file brought back has none.
+        vars(self).setdefault("cumgrads", {})[index] = cgrad
+
+    def _reset_cum_gradient(self, index: Any) -> None:
+        self.cumgrads[index]["cum_grad"] = 0
+
+    def _cumulate_gradient(self, grad: Any, index: Any) -> dict[str, Any]:
+        """Add a gradient to those gathered for a weight: the sum, and how many steps there were."""
+        held = self._get_cum_gradient(index)
+        gathered = held.get("cum_grad", 0)
+        cgrad = {
+            "cum_grad": gathered + grad if isinstance(gathered, nd.NDArray) else grad.copy(),
+            "num_cums": held.get("num_cums", self.init_updates) + 1,
+        }
+        self._put_cum_gradient(index, cgrad)
+        return cgrad
+
     def step(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
-        cumgrads = vars(self).setdefault(
-            "cumgrads", {}
-        )  # an optimizer that a file brought back has none
         for index, weight, grad, mom in zip(indices, weights, grads, states, strict=True):
             lr, wd = self._get_lr(index), self._get_wd(index)
             self._update_count(index)
-            gathered, steps = cumgrads.get(index, (None, self.init_updates))
-            steps += 1
-            total = grad.copy() if gathered is None else gathered + grad
+            gathered = self._cumulate_gradient(grad, index)
+            total, steps = gathered["cum_grad"], gathered["num_cums"]
             if steps % self.batch_scale:
-                cumgrads[index] = total, steps
                 continue
-            cumgrads[index] = None, steps
             grad = total / self.batch_scale
             by_lars = self.warmup_strategy == "lars"
-            lr = lr * (self._own_rate(weight, grad, wd) if by_lars else self._warmed(steps))
+            lr = lr * (self._get_lars(weight, grad, wd) if by_lars else self._get_lbmult(steps))
             grad = grad * self.rescale_grad
             if self.clip_gradient:
                 grad = grad.clip(-self.clip_gradient, self.clip_gradient)
@@ -115,6 +133,7 @@ class LBSGD(Optimizer):
             if mom is not None:
                 mom[:] = change
             weight[:] = new
+            self._reset_cum_gradient(index)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "cumgrads": {}}  # a part of a batch is not kept

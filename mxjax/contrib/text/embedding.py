@@ -206,19 +206,30 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = vectors.shape[1]
         self._idx_to_vec = util.default_array(vectors)
 
-    def _take_from(self, embeddings: list[_TokenEmbedding], vocabulary: Vocabulary) -> None:
-        """Index the tokens of a vocabulary, each with its vectors of all embeddings, side by side."""
-        tables = [each.idx_to_vec.asnumpy() for each in embeddings]
-        rows = [[UNKNOWN_IDX, *each.to_indices(vocabulary.idx_to_token[1:])] for each in embeddings]
-        vectors = np.concatenate(
-            [table[row] for table, row in zip(tables, rows, strict=True)], axis=1
+    def _set_idx_to_vec_by_embeddings(
+        self, token_embeddings: list[_TokenEmbedding], vocab_len: int, vocab_idx_to_token: list[Any]
+    ) -> None:
+        """Take for each of these tokens its vectors of all embeddings, side by side; subclasses override it."""
+        tables = [each.idx_to_vec.asnumpy() for each in token_embeddings]
+        rows = [
+            [UNKNOWN_IDX, *each.to_indices(vocab_idx_to_token[1:vocab_len])]
+            for each in token_embeddings
+        ]
+        self._set(
+            np.concatenate([table[row] for table, row in zip(tables, rows, strict=True)], axis=1)
         )
+
+    def _index_tokens_from_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Index the tokens of a vocabulary; subclasses override it."""
         self._token_to_idx = dict(vocabulary.token_to_idx)
         self._idx_to_token = list(vocabulary.idx_to_token)
         self._unknown_token = vocabulary.unknown_token
         reserved = vocabulary.reserved_tokens
         self._reserved_tokens = None if reserved is None else list(reserved)
-        self._set(vectors)
+
+    def _take_from(self, embeddings: list[_TokenEmbedding], vocabulary: Vocabulary) -> None:
+        self._set_idx_to_vec_by_embeddings(embeddings, len(vocabulary), vocabulary.idx_to_token)
+        self._index_tokens_from_vocabulary(vocabulary)
 
     def _build_embedding_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
         if vocabulary is not None:

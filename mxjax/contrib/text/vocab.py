@@ -53,25 +53,40 @@ class Vocabulary(Shown):
             )
         if len(set(reserved)) < len(reserved):
             raise MXNetAssertionError(f"reserved_tokens has a token twice: {reserved}")
-        self._unknown_token: Any = unknown_token
-        self._reserved_tokens: list[Any] | None = None if reserved_tokens is None else reserved
-        self._idx_to_token: list[Any] = [unknown_token, *reserved]
+        self._index_unknown_and_reserved_tokens(
+            unknown_token, None if reserved_tokens is None else reserved
+        )
         if counter is not None:
-            self._idx_to_token += self._counted(counter, most_freq_count, min_freq)
+            self._index_counter_keys(
+                counter, unknown_token, reserved_tokens, most_freq_count, min_freq
+            )
+
+    def _index_unknown_and_reserved_tokens(
+        self, unknown_token: Any, reserved_tokens: list[Any] | None
+    ) -> None:
+        """Begin the index; subclasses override it."""
+        self._unknown_token: Any = unknown_token
+        self._reserved_tokens: list[Any] | None = reserved_tokens
+        self._idx_to_token: list[Any] = [unknown_token, *(reserved_tokens or ())]
         self._token_to_idx: dict[Any, int] = {
             token: idx for idx, token in enumerate(self._idx_to_token)
         }
 
-    def _counted(self, counter: Counter[Any], most: int | None, min_freq: int) -> list[Any]:
+    def _index_counter_keys(
+        self, counter: Counter[Any], unknown_token: Any, reserved_tokens: Any, most_freq_count: int | None,
+        min_freq: int,
+    ) -> None:  # fmt: skip
+        """Index the tokens of a counter, the most frequent first; subclasses override it."""
         if not isinstance(counter, Counter):
             raise MXNetAssertionError(
                 f"counter must be a collections.Counter, got {type(counter).__name__}"
             )
-        known = set(self._idx_to_token)
+        known = {unknown_token, *(reserved_tokens or ())}
         by_count = sorted(sorted(counter), key=counter.__getitem__, reverse=True)
-        return [token for token in by_count if counter[token] >= min_freq and token not in known][
-            :most
-        ]
+        frequent = [t for t in by_count if counter[t] >= min_freq and t not in known]
+        for token in frequent[:most_freq_count]:
+            self._token_to_idx[token] = len(self._idx_to_token)
+            self._idx_to_token.append(token)
 
     def _shown(self) -> dict[str, Any]:
         return {"tokens": len(self)}
