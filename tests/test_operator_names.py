@@ -29,7 +29,6 @@ THERE = {
     "mxjax/array/ufunc_options.py": 1,
     "mxjax/_deferred_compute.py": 2,
     "mxjax/amp/convert.py": 1,
-    "mxjax/contrib/quantization.py": 7,
     "mxjax/effects/dump.py": 1,  # NumPy's statistics
     "mxjax/effects/logs.py": 1,
     "mxjax/debug/compare.py": 1,  # NumPy's statistics

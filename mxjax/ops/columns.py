@@ -100,6 +100,13 @@ class Precision:
     sums: str | None = None
     #: Without a dtype MXNet 1 gives the result of floats their dtype, where MXNet 2 gives it the default one.
     keeps_floats: bool = False
+    #: Of a row of eight bits: by their registry names the rows that it computes in quantized networks, with the places
+    #: where it does, one of `PLACES`.
+    quantizes: dict[str, str] = field(default_factory=dict)
+
+
+#: A layer, with weights; anything that leaves integers as they are, or only that behind a layer; several arrays.
+PLACES = ("layer", "anywhere", "behind", "joined")
 
 
 @dataclass(slots=True)

@@ -259,6 +259,7 @@ def _layer(of: Callable[..., Any]) -> dict[str, Any]:
     npx="quantized_fully_connected",
     nd_contrib="quantized_fully_connected",
     internal="_contrib_quantized_fully_connected",
+    quantizes={"FullyConnected": "layer"},
     samples=[
         case(
             _I8,
@@ -304,6 +305,7 @@ def quantized_fully_connected(
     npx="quantized_conv",
     nd_contrib="quantized_conv",
     internal="_contrib_quantized_conv",
+    quantizes={"Convolution": "layer"},
     samples=[
         case(i(1, 4, 3, 3, low=-127, high=127, dtype="int8"), i(4, 4, 2, 2, low=-127, high=127, dtype="int8"),
              i(4, low=-127, high=127, dtype="int8"), *_BOUNDS, _LO, _HI, kernel=(2, 2), num_filter=4),
@@ -352,6 +354,7 @@ def quantized_conv(
     npx="quantized_pooling",
     nd_contrib="quantized_pooling",
     internal="_contrib_quantized_pooling",
+    quantizes={"Pooling": "anywhere"},
     samples=[
         case(
             i(1, 2, 4, 4, low=-127, high=127, dtype="int8"), _LO, _HI, kernel=(2, 2), stride=(2, 2)
@@ -413,6 +416,7 @@ def quantized_pooling(
     npx="quantized_act",
     nd_contrib="quantized_act",
     internal="_contrib_quantized_act",
+    quantizes={"Activation": "anywhere", "relu": "behind", "_npx_relu": "behind"},
     samples=[case(_I8, _LO, _HI, act_type="relu")],
     **_beside("min_data", "max_data", data="int8"),
     typed=(),
@@ -432,6 +436,7 @@ def quantized_act(data: Any, min_data: Any, max_data: Any, *, act_type: str) -> 
     npx="quantized_flatten",
     nd_contrib="quantized_flatten",
     internal="_contrib_quantized_flatten",
+    quantizes={"Flatten": "anywhere"},
     samples=[case(i(2, 3, 2, dtype="int8"), _LO, _HI)],
     **_DATA,
     typed=(0,),
@@ -513,6 +518,7 @@ def quantized_reshape(
 
 @op(
     nd_contrib="quantized_concat",
+    quantizes={"Concat": "joined"},
     samples=[
         case(
             _I8,
@@ -563,7 +569,11 @@ def _of_two(name: str, **more: Any) -> Any:
     )
 
 
-@_of_two("quantized_elemwise_add", outputs=3)
+@_of_two(
+    "quantized_elemwise_add",
+    outputs=3,
+    quantizes={"elemwise_add": "joined", "_npi_add": "joined"},
+)
 @_arrays(_TWO)
 def quantized_elemwise_add(
     *given: Any,

@@ -174,7 +174,9 @@ def test_export_and_exclusions(trained, tmp_path):
     onp.testing.assert_allclose(again(x).asnumpy(), got, atol=1e-5)
     onp.testing.assert_allclose(got, want, atol=0.05)
     skip = ["Convolution", "FullyConnected"]
-    none = quantization.quantize_net(net, data_shapes=[(1, 1, 8, 8)], exclude_operators=skip)
+    none = quantization.quantize_net(
+        net, data_shapes=[(1, 1, 8, 8)], exclude_operators=skip, quantize_mode="smart"
+    )
     assert not [n for n in operators(none) if "quantize" in n]
 
 
@@ -215,6 +217,102 @@ def test_models_of_symbols():
     got = qsym.bind(mx.current_device(), {"data": mx.nd.array(x), **qargs}).forward()[0].asnumpy()
     onp.testing.assert_allclose(got, want, atol=0.05)
     assert aux == {} and qsym.list_outputs() == ["fc_dequantize_output"]
+
+
+def _layers(*names):
+    data = mx.sym.Variable("data")
+    return [
+        mx.sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=4, name=name)
+        for name in names
+    ]
+
+
+_LAYER = ["quantized_conv", "requantize"]
+#: What becomes of a symbol in modes 'full' and 'smart': operators of MXNet 1.9.1's quantized symbols, in order.
+MODES = {
+    "pooling alone": (
+        lambda: mx.sym.Pooling(mx.sym.sin(mx.sym.Variable("data")), kernel=(2, 2), name="p"),
+        ["sin", "quantize_v2", "quantized_pooling", "dequantize"],
+        ["sin", "Pooling"],
+    ),
+    "pooling before a layer": (
+        lambda: mx.sym.FullyConnected(
+            mx.sym.Flatten(mx.sym.Pooling(mx.sym.Variable("data"), kernel=(2, 2))), num_hidden=3
+        ),
+        ["quantize_v2", "quantized_pooling", "quantized_flatten", "quantized_fully_connected", "requantize",
+         "dequantize"],
+        ["Pooling", "Flatten", "quantize_v2", "quantized_fully_connected", "requantize", "dequantize"],
+    ),
+    "a sum": (
+        lambda: mx.sym.Pooling(mx.sym.elemwise_add(*_layers("a", "b")), kernel=(2, 2), name="p"),
+        ["quantize_v2", *_LAYER, *_LAYER, "quantized_elemwise_add", "requantize", "quantized_pooling", "dequantize"],
+        ["quantize_v2", *_LAYER, "dequantize", *_LAYER, "dequantize", "elemwise_add", "Pooling"],
+    ),
+    "a concatenation": (
+        lambda: mx.sym.Activation(mx.sym.concat(*_layers("a", "b"), dim=1), act_type="relu", name="r"),
+        ["quantize_v2", *_LAYER, *_LAYER, "quantized_concat", "quantized_act", "dequantize"],
+        ["quantize_v2", *_LAYER, "dequantize", *_LAYER, "dequantize", "Concat", "Activation"],
+    ),
+}  # fmt: skip
+
+
+def _quantized(sym, mode, calibration, **options):
+    """The operators of a quantized symbol, its results and those of the one it was made from."""
+    rng = onp.random.RandomState(0)
+    x = rng.uniform(0, 1, (2, 3, 6, 6)).astype("float32")
+    shapes, _, _ = sym.infer_shape(data=x.shape)
+    params = {
+        name: mx.nd.array(rng.uniform(-1, 1, shape))
+        for name, shape in zip(sym.list_arguments(), shapes, strict=True)
+        if name != "data"
+    }
+    quantized, ints, _ = quantization.quantize_model(
+        sym, params, {}, calib_mode=calibration, calib_data=mx.io.NDArrayIter(x, batch_size=2), quantize_mode=mode,
+        **options,
+    )  # fmt: skip
+    nodes = json.loads(quantized.tojson())["nodes"]
+    operators = [n["op"].removeprefix("_contrib_") for n in nodes if n["op"] != "null"]
+    data = {"data": mx.nd.array(x)}
+    got, want = (
+        s.bind(mx.current_device(), {**data, **p}).forward()[0].asnumpy()
+        for s, p in ((quantized, ints), (sym, params))
+    )
+    return operators, got, want
+
+
+@pytest.mark.parametrize("calibration", ["naive", "none"])
+@pytest.mark.parametrize("mode", ["full", "smart"])
+@pytest.mark.parametrize("kind", MODES)
+def test_modes_tell_what_becomes_integers(kind, mode, calibration):
+    make, *operators = MODES[kind]
+    made, got, want = _quantized(make(), mode, calibration)
+    if calibration == "naive":  # else biases are added to floats
+        assert made == operators[mode == "smart"]
+    onp.testing.assert_allclose(got, want, atol=0.03 * abs(want).max())
+
+
+@pytest.mark.parametrize("calibration", ["naive", "entropy", "none"])
+def test_a_bias_behind_a_concatenation(calibration):
+    """The range of what is joined is the widest of its parts', not one that was calibrated."""
+    joined = mx.sym.concat(*_layers("a", "b"), dim=1)
+    sym = mx.sym.Convolution(joined, kernel=(1, 1), num_filter=2, name="c")
+    made, got, want = _quantized(sym, "full", calibration)
+    assert "quantized_concat" in made
+    onp.testing.assert_allclose(got, want, atol=0.05 * abs(want).max())
+
+
+def test_activations_of_numbers_without_a_sign():
+    """MXNet 1.9.1 reads their bits as numbers with one, so that the larger half of them becomes 0."""
+    sym = mx.sym.sin(mx.sym.Activation(mx.sym.Variable("data"), act_type="relu", name="r"))
+    _, got, want = _quantized(sym, "full", "naive", quantized_dtype="uint8")
+    onp.testing.assert_allclose(got, want, atol=0.01)
+
+
+def test_a_parameter_that_is_added_stays_a_float():
+    sym = mx.sym.elemwise_add(*_layers("a"), mx.sym.Variable("offset", shape=(2, 4, 6, 6)))
+    made, got, want = _quantized(sym, "full", "naive")
+    assert made[-1] == "elemwise_add"
+    onp.testing.assert_allclose(got, want, atol=0.02 * abs(want).max())
 
 
 @pytest.mark.parametrize("mode", ["none", "naive"])
