@@ -202,18 +202,23 @@ def _read_container(raw: bytes | memoryview) -> tuple[list[Host | None], list[st
     return arrays, names
 
 
-def _raw(array: Host) -> Iterator[bytes]:
-    """The bytes of one array: version 2, which every MXNet since 0.12 reads, where that can hold it."""
+def _by_numpy(arrays: Sequence[Host]) -> bool:
+    """Whether a file's shapes are NumPy's; beside sparse arrays, which MXNet has in version 2 alone, they are not."""
+    sparse = any(isinstance(a, HostSparse) for a in arrays)
+    return not sparse and not (shapes_of_1x and shapes_of_1x[0]())
+
+
+def _raw(array: Host, by_numpy: bool) -> Iterator[bytes]:
+    """The bytes of one array: as MXNet, version 3 where shapes are NumPy's and 2 where they are those of 1.x.
+
+    MXNet reads a file only where shapes mean the same as where it was written."""
     if isinstance(array, HostSparse):
         yield from _raw_sparse(array)
         return
     name = array.dtype.name
     if name not in _CODE_OF:
         raise errors.MXNetTypeError(f"arrays of {name} cannot be stored in MXNet's format")
-    by_numpy = not (shapes_of_1x and shapes_of_1x[0]())
-    version = (
-        _V3 if not array.shape or (by_numpy and not array.size) else _V2
-    )  # V2 is what both generations read
+    version = _V3 if by_numpy or not array.shape else _V2
     yield struct.pack("<Iii", version, 0, array.ndim)
     yield struct.pack(f"<{array.ndim}q", *array.shape)
     yield struct.pack("<iii", 1, 0, _CODE_OF[name])
@@ -238,8 +243,9 @@ def _raw_sparse(array: HostSparse) -> Iterator[bytes]:
 
 def _write_container(out: BinaryIO, names: Sequence[str], arrays: Sequence[Host]) -> None:
     out.write(struct.pack("<QQQ", _CONTAINER, 0, len(arrays)))
+    by_numpy = _by_numpy(arrays)
     for a in arrays:
-        for part in _raw(a):
+        for part in _raw(a, by_numpy):
             out.write(part)
     out.write(struct.pack("<Q", len(names)))
     for name in names:
@@ -559,7 +565,8 @@ def load_parameters(filename: Any) -> dict[str, Any]:
 
 def to_raw_bytes(array: NDArray | np.ndarray) -> bytes:
     """One array as MXNet's pickles hold it: the container's form without the container."""
-    return b"".join(_raw(_host(array)))
+    found = _host(array)
+    return b"".join(_raw(found, _by_numpy([found])))
 
 
 def from_raw_bytes(raw: bytes, legacy: bool = True) -> Any:

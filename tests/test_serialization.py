@@ -177,10 +177,16 @@ def test_round_trip(tmp_path, dtype, shape):
     agree(ser.from_raw_bytes(ser.to_raw_bytes(x)), x.asnumpy())
 
 
-def test_the_container_is_the_one_mxnet_writes(tmp_path):
-    source = FILES / "mxnet191" / "nd_dict_dtypes.params"
-    mx.nd.save(str(tmp_path / "again"), mx.nd.load(str(source)))
-    assert (tmp_path / "again").read_bytes() == source.read_bytes()
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_container_is_the_one_mxnet_writes(tmp_path, version):
+    for file, by_numpy in (
+        ("nd_dict_dtypes", version == "mxnet200"),
+        ("nd_dict_dtypes_npshapeoff", False),
+    ):
+        source = FILES / version / f"{file}.params"
+        with mx.util.np_shape(by_numpy):
+            mx.nd.save(str(tmp_path / "again"), mx.nd.load(str(source)))
+        assert (tmp_path / "again").read_bytes() == source.read_bytes()
 
 
 def test_bfloat16_round_trip(tmp_path):

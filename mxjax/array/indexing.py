@@ -447,7 +447,7 @@ def is_symbol(x: Handle, v: Value) -> bool:
         return False
     seg = v.seg
     if seg is None or seg is TRACED or not seg.graph:
-        return v in local.st.seg.symbols
+        return v in (local.st.seg.symbols or ())
     return bool(seg.follows(v.idx))
 
 
@@ -546,9 +546,11 @@ def check_write(x: Handle, whole: bool, value: Any) -> None:
         base: View = root._base
         if base.leaf is not None:
             raise errors.MXNetError(IN_GRAPH)
+        if not base.taped and x._value().tape is None:
+            break  # made while autograd did not record: it sees nothing of what is written through it
         root = base.base
     given = whole and isinstance(value, np.ndarray)
-    if root._v.tape is not None and not given:
+    if root._v is not None and root._v.tape is not None and not given:
         raise errors.MXNetError(IN_GRAPH)
     if not whole and isinstance(value, Handle) and value._value().tape is not None:
         raise errors.MXNetNotImplementedError(_PART)

@@ -79,7 +79,25 @@ class View:
         self._shown = weakref.ref(base._v or base._value()), v
 
     def write(self, v: Value) -> None:
-        """Write through."""
+        """Write through.
+
+        Of a view that autograd does not follow, it sees nothing in the base, whose gradient goes where it went before.
+        """
+        st = local.st
+        if not st.taping or self.taped or self.leaf is not None:
+            self._put(v)
+            return
+        st.taping = False
+        st.refresh()
+        try:
+            self._put(v)
+        finally:
+            st.taping = True
+            st.refresh()
+        if v.tape is not None:
+            self.pin(v)  # what is made of the view itself goes back to what was written
+
+    def _put(self, v: Value) -> None:
         base = self.base
         if self.put is None:
             base._assign(v)

@@ -41,14 +41,20 @@ def _beside(*bounds: str, of: Callable[..., Any] | None = None, **dtypes: str) -
     return dict(shapes=shapes, dtypes={**dict.fromkeys(bounds, "float32"), **dtypes})
 
 
-def _out_type(attrs: dict[str, Any]) -> str:
+def _out_type(attrs: dict[str, Any], dtypes: Sequence[Any]) -> str:
     return "int8" if attrs["out_type"] == "auto" else attrs["out_type"]
 
 
-def _of_sums(attrs: dict[str, Any]) -> str:
+def _of_products(attrs: dict[str, Any], dtypes: Sequence[Any]) -> str:
     if attrs.get("enable_float_output"):
         return "float32"
     return "int32" if None in (attrs["min_calib_range"], attrs["max_calib_range"]) else "int8"
+
+
+def _of_sums(attrs: dict[str, Any], dtypes: Sequence[Any]) -> str:
+    found = _of_products(attrs, dtypes)
+    both = [str(d) for d in dtypes[:2]] == ["uint8", "uint8"]
+    return "uint8" if both and found == "int8" else found
 
 
 _NAMED = dict(results=("output", "min_output", "max_output"), **_TRIPLE)
@@ -563,7 +569,6 @@ def _of_two(name: str, **more: Any) -> Any:
         ],
         **_beside(*_TWO.split()[2:], lhs="int8", rhs="int8"),
         typed=(),
-        dtype=_of_sums,
         **_ROW,
         **more,
     )
@@ -572,6 +577,7 @@ def _of_two(name: str, **more: Any) -> Any:
 @_of_two(
     "quantized_elemwise_add",
     outputs=3,
+    dtype=_of_sums,
     quantizes={"elemwise_add": "joined", "_npi_add": "joined"},
 )
 @_arrays(_TWO)
@@ -606,6 +612,7 @@ def quantized_elemwise_add(
 @_of_two(
     "quantized_elemwise_mul",
     outputs=lambda attrs, n: 1 if attrs["enable_float_output"] else 3,
+    dtype=_of_products,
     samples=[case(_I8, _I8, *_BOUNDS, enable_float_output=True)],
 )
 @_arrays(_TWO)
@@ -696,10 +703,15 @@ def quantized_batch_norm(
         raise ValueError("quantized_batch_norm needs min_calib_range and max_calib_range")
     shape = [-1 if d == axis % data.ndim else 1 for d in range(data.ndim)]
     scale = gamma / jnp.sqrt(moving_var + eps)
-    x = data.astype("float32") * _step(min_data, max_data, "int8")
-    x = x * scale.reshape(shape) + (beta - moving_mean * scale).reshape(shape)
+    factor = scale.reshape(shape) * _step(min_data, max_data, "int8")
+    shift = (beta - moving_mean * scale).reshape(shape)
     reach = max(abs(min_calib_range), abs(max_calib_range))
-    return (_whole(x, reach, ranges=_RANGE), *_bounds(min_calib_range, max_calib_range))
+    bounds = _bounds(min_calib_range, max_calib_range)
+    if reach == 0:  # both are infinite in MXNet, and 0 what is no number then
+        x = data.astype("float32") * (factor * jnp.inf) + shift * jnp.inf
+        return (_cut(jnp.where(jnp.isnan(x), 0, x), "int8"), *bounds)
+    x = data.astype("float32") * factor + shift
+    return (_whole(x, reach, ranges=_RANGE), *bounds)
 
 
 # ----------------------------------------------------------------------------------- intgemm

@@ -189,7 +189,7 @@ def _rule_in_place(self: sgd.NAG) -> Rule:
     return sgd.nag_rule if self._of_copies else Optimizer._rule(self)
 
 
-sgd.NAG._rule = _rule_in_place  # type: ignore[method-assign]
+sgd.NAG._rule = _rule_in_place  # type: ignore[assignment, method-assign]
 sgd.NAG.updates_rows = _plain_steps_are_lazy  # type: ignore[assignment, method-assign]
 for _heir in (sgd.SGD, sgd.NAG, sgd.Signum, sgd.LARS, adam.LAMB):
     _heir._update_impl = _update_impl  # type: ignore[union-attr]

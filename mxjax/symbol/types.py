@@ -41,7 +41,8 @@ def infer(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:
     return found
 
 
-def _own(node: Node) -> Any:
+def _own(node: Node, ins: Sequence[Any] = ()) -> Any:
+    """What a row says of its result's dtype; ins: the inputs' dtypes as far as they are known."""
     if node.op is None:
         return None
     for key in _DTYPE:
@@ -49,7 +50,7 @@ def _own(node: Node) -> Any:
             return node.params[key]
     said = node.op.inference.dtype
     if callable(said):
-        return said({**node.op.attr_defaults, **node.params})
+        return said({**node.op.attr_defaults, **node.params}, ins)
     if said not in (None, "attribute"):
         return said
     if not node.inputs or said == "attribute":
@@ -68,7 +69,9 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
     if (
         facts.typed == ()
     ):  # a cast: the result's dtype is what it says, the arrays' follow from elsewhere
-        if found[node] is None:
+        if callable(facts.dtype):
+            found[node] = _own(node, [found[array] for array in ins])
+        elif found[node] is None:
             found[node] = node.params.get("dtype")
         return
     tied = ins if facts.typed is None else [ins[k] for k in facts.typed if k < len(ins)]

@@ -116,3 +116,67 @@ def test_history_stays(case, cold):
         z.backward()
         onp.testing.assert_array_equal(z.asnumpy(), result)
         onp.testing.assert_array_equal(x.grad.asnumpy(), gradient)
+
+
+X = [[1.0, 2, 3], [4, 5, 6]]
+PARTS = {"row": lambda y: y[0], "slice": lambda y: y[:1], "reshape": lambda y: y.reshape((3, 2)),
+         "detach": lambda y: y.detach()}  # fmt: skip
+
+
+def _imul(v):
+    v *= 2
+
+
+def _set(key, numbers):
+    def write(v):
+        v[key] = numbers
+
+    return write
+
+
+# What is written, the array's new numbers in the place of 2 * X, and x's gradient of y * y: by MXNet 1.9.1 and 2.0.0b1.
+WRITES = [
+    ("row", _set(slice(None), 5), [[5, 5, 5], [8, 10, 12]]),
+    ("row", _imul, [[4, 8, 12], [8, 10, 12]]),
+    ("row", _set(slice(None), onp.ones(3)), [[1, 1, 1], [8, 10, 12]]),
+    ("row", _set(0, 7), [[7, 4, 6], [8, 10, 12]]),
+    ("slice", _set(0, 7), [[7, 7, 7], [8, 10, 12]]),
+    ("slice", _set(slice(None), onp.ones((1, 3))), [[1, 1, 1], [8, 10, 12]]),
+    ("reshape", _imul, [[4, 8, 12], [16, 20, 24]]),
+    ("reshape", _set(0, 7), [[7, 7, 6], [8, 10, 12]]),
+    ("detach", _set(slice(None), 5), [[5, 5, 5], [5, 5, 5]]),
+]
+
+
+@pytest.mark.parametrize(("part", "write", "want"), WRITES)
+def test_parts_taken_while_paused_are_written_unseen(part, write, want):
+    x = mx.nd.array(X)
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+        with autograd.pause():
+            v = PARTS[part](y)
+        write(v)
+        z = (y * y).sum()
+    z.backward()
+    onp.testing.assert_array_equal(y.asnumpy(), want)
+    onp.testing.assert_array_equal(x.grad.asnumpy(), 4 * onp.array(want))
+
+
+@pytest.mark.parametrize("part", ["row", "slice", "reshape"])
+def test_what_is_written_through_them_has_its_history_there(part):
+    x, w = mx.nd.array(X), mx.nd.ones((2, 3))
+    x.attach_grad()
+    w.attach_grad()
+    with autograd.record():
+        y = x * 2
+        with autograd.pause():
+            v = PARTS[part](y)
+        v[:] = PARTS[part](w * 3)
+        z, q = (y * w).sum(), (v * 5).sum()
+    autograd.backward([z, q])
+    inside = onp.ones((2, 3)) if part == "reshape" else onp.array([[1, 1, 1], [0, 0, 0]])
+    numbers = onp.where(inside, 3, 2 * onp.array(X))
+    onp.testing.assert_array_equal(y.asnumpy(), numbers)
+    onp.testing.assert_array_equal(x.grad.asnumpy(), 2 * onp.ones((2, 3)))
+    onp.testing.assert_array_equal(w.grad.asnumpy(), numbers + 15 * inside)

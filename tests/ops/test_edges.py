@@ -609,3 +609,13 @@ def test_a_power_of_infinity_in_a_fresh_place():
     x = mx.np.array([0.5, 2.0, -0.0])
     np.testing.assert_array_equal((x ** float("inf")).asnumpy(), [0, np.inf, 0])
     np.testing.assert_array_equal((x ** float("-inf")).asnumpy(), [np.inf, 0, np.inf])
+
+
+def test_lp_pooling_of_numbers_whose_squares_are_infinite():
+    x = mx.nd.full((1, 1, 4, 4), 1e30)
+    x.attach_grad()
+    with autograd.record():
+        y = mx.nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="lp", p_value=3)
+    y.backward()
+    assert np.isinf(y.asnumpy()).all()
+    assert (x.grad.asnumpy() == 0).all()  # as MXNet 1.9.1 and 2.0.0b1 have it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mxjax as mx
 from mxjax import nd
 
 ops = nd.contrib
@@ -118,3 +119,28 @@ def test_batch_norm_goes_by_the_middles_between_numbers():
         min_calib_range=-2.0, max_calib_range=1.5,
     )  # fmt: skip
     assert seen(made, "int8") == ([-12, -90, 16], -2, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "beta", "want"),
+    [(-1.0, 0.1, [0, 0, -128, 0]), (-1.0, 5.0, [0, 127, 0, 127]), (0.0, 0.1, [0, 0, 0, 0])],
+)
+def test_batch_norm_over_nothing(low, beta, want):
+    out, *bounds = nd.contrib.quantized_batch_norm(
+        nd.array([[[[0, 5], [-7, 127]]]], dtype="int8"), nd.array([1.5]), nd.array([beta]), nd.array([0.3]),
+        nd.array([1.0]), nd.array([low]), nd.array([-low]), min_calib_range=0.0, max_calib_range=0.0, eps=1e-3,
+    )  # fmt: skip
+    assert out.asnumpy().ravel().tolist() == want
+    assert [b.asscalar() for b in bounds] == [0, 0]
+
+
+def test_the_type_of_a_sum_of_unsigned_numbers():
+    for left in ("int8", "uint8"):
+        for right in ("int8", "uint8"):
+            for calibrated in (False, True):
+                symbols = [mx.sym.var(n) for n in "abcdef"]
+                more = {"min_calib_range": 0.0, "max_calib_range": 5.0} if calibrated else {}
+                total = mx.sym.contrib.quantized_elemwise_add(*symbols, **more)
+                found = np.dtype(total.infer_type(a=left, b=right)[1][0]).name
+                both = "uint8" if left == right == "uint8" else "int8"
+                assert found == (both if calibrated else "int32")
