@@ -418,7 +418,7 @@ def lp_pool(
     if (
         p_value == 3
     ):  # beyond it the root is infinite in any case, and its gradient 0, not infinity times 0
-        most = float(jnp.finfo(x.dtype).max) ** 0.5
+        most = float(jnp.finfo(x.dtype).max) ** 0.5 / 2
         x = jnp.clip(x, -most, most)
     total = sum_pool(x**p_value, kernel, stride, pad, **options)
     # The root's derivative is infinite at zero; a window of zeros has no gradient.
