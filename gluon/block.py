@@ -296,14 +296,26 @@ class Block(Named, MirroredBlock):
             raise errors.MXNetValueError(
                 f"'shared' should be in type of Dict. Get type {type(shared)}! Pass other.collect_params()"
             )
-        for name, block in self._named_blocks(""):
-            for own in list(block._reg_params):
-                p = shared.get(name + own)
-                if p is not None:
-                    block._reg_params[own] = p
-                    super(Block, block).__setattr__(own, p)
+        absent = set(shared)
+        self._shared_parameters(shared, absent)
+        for name in sorted(absent):
+            warnings.warn(f"Parameter name {name} is not in the current model!", stacklevel=2)
         Layout.version += 1
         return self
+
+    def _shared_parameters(
+        self, shared: Mapping[str, Parameter], shared_set: set[str], prefix: str = ""
+    ) -> None:
+        """Take those of `shared` that have own ones' names below `prefix`, out of `shared_set`; may be overridden."""
+        prefix = prefix and f"{prefix}."
+        for own in list(self._reg_params):
+            p = shared.get(prefix + own)
+            if p is not None:
+                self._reg_params[own] = p
+                super().__setattr__(own, p)
+                shared_set.discard(prefix + own)
+        for name, child in self._children.items():
+            child._shared_parameters(shared, shared_set, prefix + name)
 
     def _named_blocks(self, prefix: str) -> Iterator[tuple[str, Block]]:
         yield prefix, self

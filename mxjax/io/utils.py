@@ -60,6 +60,8 @@ def _init_data(data: Any, allow_empty: bool, default_name: str) -> list[tuple[st
 
 
 def _as_source(name: str, data: Any) -> Any:
+    if isinstance(data, NDArray) and data.stype == "row_sparse":
+        return data.tostype("default")  # a batch is dense, as in MXNet
     if isinstance(data, NDArray) or _is_h5(data):
         return data
     try:

@@ -7,7 +7,7 @@ from typing import Any
 from ..array.classes import ndarray
 from ..array.frontend import function
 from ..errors import no_name
-from ..ops.table import by_internal
+from ..ops.table import Op, by_internal
 
 
 def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> Any:
@@ -17,13 +17,22 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> Any:
     return rows(data.as_nd_ndarray(), index.as_nd_ndarray(), axis=axis, **kwargs).as_np_ndarray()
 
 
-def __getattr__(name: str) -> Any:
+def row_of(module: str, name: str) -> Op:
+    """The operator that has a name, with ``_npi_`` or ``_np_`` before it or not.
+
+    Raises:
+      AttributeError: there is none.
+    """
     op = None
     if not name.startswith("__"):
         plain = name.removeprefix("_npi_").removeprefix("_np_")
         op = by_internal(f"_npi_{plain}") or by_internal(f"_np_{plain}")
     if op is None:
-        raise no_name(__name__, name)
-    made = function(op, name, ndarray, __name__)
+        raise no_name(module, name)
+    return op
+
+
+def __getattr__(name: str) -> Any:
+    made = function(row_of(__name__, name), name, ndarray, __name__)
     globals()[name] = made
     return made

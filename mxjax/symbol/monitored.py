@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from ..array.classes import NDArray
 from ..array.handle import set_all
 from ..array.sparse import taped_value, wrap
+from ..autograd import is_training, pause
 from ..core import Leaf
 from ..modes import generation
 from .node import Node
@@ -20,6 +21,59 @@ _NAMING_THEIR_ONE_INPUT = frozenset(
 )
 #: MXNet has no node for their gradients, which are the result's.
 _PASSING = frozenset(["BlockGrad", "add_n", "elemwise_add"])
+
+
+def _of_batch(
+    taken: Sequence[NDArray], attrs: Mapping[str, Any], learn: bool
+) -> dict[str, NDArray]:
+    x, _, _, mean, var = taken
+    if learn and not attrs["use_global_stats"]:
+        axis = attrs["axis"] % x.ndim
+        mean, var = _moments(x.astype("float32").swapaxes(0, axis).reshape((x.shape[axis], -1)))
+    return {"mean": mean, "var": 1 / (var + attrs["eps"]).sqrt()}
+
+
+def _of_layer(
+    taken: Sequence[NDArray], attrs: Mapping[str, Any], learn: bool
+) -> dict[str, NDArray]:
+    x, axis = taken[0], attrs["axis"] % taken[0].ndim
+    rows = x.swapaxes(axis, x.ndim - 1)
+    mean, var = _moments(rows)
+    shape = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+    std = (var + attrs["eps"]).sqrt()
+    back = [
+        a.expand_dims(x.ndim - 1).swapaxes(axis, x.ndim - 1).reshape(shape) for a in (mean, std)
+    ]
+    return {"mean": back[0], "std": back[1]}
+
+
+def _of_groups(
+    taken: Sequence[NDArray], attrs: Mapping[str, Any], learn: bool
+) -> dict[str, NDArray]:
+    mean, var = _moments(taken[0].reshape((taken[0].shape[0], attrs["num_groups"], -1)))
+    return {"mean": mean, "std": (var + attrs["eps"]).sqrt()}
+
+
+def _of_instance(
+    taken: Sequence[NDArray], attrs: Mapping[str, Any], learn: bool
+) -> dict[str, NDArray]:
+    mean, var = _moments(taken[0].reshape((*taken[0].shape[:2], -1)))
+    return {"mean": mean, "var": var}
+
+
+def _moments(rows: NDArray) -> tuple[NDArray, NDArray]:
+    """Mean and variance along the last axis."""
+    mean = rows.mean(axis=-1)
+    return mean, (rows - mean.expand_dims(-1)).square().mean(axis=-1)
+
+
+#: What MXNet 1's normalisations keep for their gradients, which its monitor hears after their results.
+_KEPT: dict[str, Callable[..., dict[str, NDArray]]] = {
+    "BatchNorm": _of_batch,
+    "LayerNorm": _of_layer,
+    "GroupNorm": _of_groups,
+    "InstanceNorm": _of_instance,
+}
 
 
 class Listener:
@@ -78,6 +132,14 @@ class Listener:
                 self.tell(f"{node.name}_{'input0' if alone else name}", array)
         for name, array in zip(node.outputs(), made, strict=False):
             self.tell(name, array)
+        kept = _KEPT.get(node.operator)
+        if self._bytes and kept is not None and node.op is not None:
+            attrs = {**node.op.attr_defaults, **node.params}
+            if not attrs.get("output_mean_var"):  # else they are among its results
+                learn = is_training()
+                with pause():
+                    for name, array in kept(taken, attrs, learn).items():
+                        self.tell(f"{node.name}_{name}", array)
 
     def hear_gradients(self, found: Mapping[Leaf, Any]) -> None:
         """The backward pass has run: the last node first; zeros where no gradient came."""

@@ -124,6 +124,14 @@ def test_a_short_batch_of_a_csv_ends_as_the_one_before_it(tmp_path, size, last, 
         it.reset()
 
 
+def test_batches_of_row_sparse_arrays_are_dense():
+    rows = mx.nd.array(np.arange(14).reshape(7, 2)).tostype("row_sparse")
+    it = mx.io.NDArrayIter(rows, np.arange(7), 3)
+    found = [batch.data[0] for batch in it]
+    assert [a.stype for a in found] == ["default"] * 3
+    assert found[2].asnumpy().tolist() == [[12, 13], [0, 1], [2, 3]]  # filled from the beginning
+
+
 def test_libsvm(tmp_path):
     (tmp_path / "a.t").write_text("1.0:0.5 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
     it = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "a.t"), data_shape=(3,), batch_size=3)

@@ -19,6 +19,7 @@ from ..lists import (
     unique,
 )
 from ..symbol import _Symbol
+from . import _internal as _internal
 from . import linalg, random
 from .functions import einsum, full, linspace, unravel_index, where
 

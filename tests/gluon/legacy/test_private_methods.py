@@ -181,6 +181,19 @@ def test_a_forward_runs_once_though_its_parameters_wait():
     assert calls == [(4, 6)]
 
 
+def test_parameters_are_shared_level_by_level():
+    log = []
+    kind = recorded(nn.HybridSequential, log, "_shared_parameters")
+    net, other = kind(), nn.HybridSequential()
+    inner = recorded(nn.Dense, log, "_shared_parameters")(2, in_units=3)
+    net.add(inner)
+    other.add(nn.Dense(2, in_units=3), nn.Dense(1))
+    with pytest.warns(UserWarning, match=r"1\.(weight|bias) is not in the current"):
+        net.share_parameters(other.collect_params())
+    assert inner.weight is other[0].weight and inner.bias is other[0].bias
+    assert [args[3:] for args in log] == [(), ("0",)]
+
+
 # ---- recurrent layers and cells
 
 
