@@ -10,7 +10,7 @@ from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
 from mxjax.files.atomic import read_whole, write_whole
-from mxjax.optimizer import Optimizer
+from mxjax.optimizer import Optimizer, Updater
 
 from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
@@ -51,6 +51,13 @@ class _Entry:
         value = sums.get(home) or moved(next(iter(sums.values())), home)
         hand(self.array, value)
         self.copies = {**sums, home: dense_value(self.array)}
+
+
+def _keys_as_bytes(updater: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
+    def update(key: Any, summed: Any, stored: Any) -> None:
+        updater(key.encode() if isinstance(key, str) else key, summed, stored)
+
+    return update
 
 
 class KVStore(KVStoreBase):
@@ -406,7 +413,10 @@ class KVStore(KVStoreBase):
         self._end()
         self._updater = updater
 
-    _set_updater = set_updater
+    def _set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
+        """`set_updater` as programs of MXNet call it: a function of theirs gets keys that are texts as bytes."""
+        own = callable(updater) and not isinstance(updater, Updater)
+        self.set_updater(_keys_as_bytes(updater) if own else updater)
 
     def set_optimizer(self, optimizer: Any) -> None:
         """Let an optimizer update the stored values at each push.

@@ -102,6 +102,17 @@ def test_an_updater_gets_the_sum(kv: Any) -> None:
     assert seen == [3] and _all(out, 12)
 
 
+@pytest.mark.parametrize(("key", "told"), [("w", b"w"), (3, 3)])
+def test_an_updater_of_mxnet_gets_texts_as_bytes(key: Any, told: Any) -> None:
+    kv, seen = mx.kv.create("local"), []
+    kv._set_updater(lambda key, summed, stored: seen.append(key))
+    kv.init(key, _ones())
+    kv.push(key, _ones())
+    kv.set_updater(lambda key, summed, stored: seen.append(key))
+    kv.push(key, _ones())
+    assert seen == [told, key]
+
+
 def test_pushpull(kv: Any) -> None:
     kv.init("w", _ones())
     values = _each()
