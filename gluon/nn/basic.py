@@ -312,10 +312,10 @@ class Lambda(Block):
 
     def __init__(self, function: str | Callable[..., Any]):
         super().__init__()
-        self._func, self._func_name = _function(function)
+        self._func_impl, self._func_name = _function(function)
 
     def forward(self, *args: Any) -> Any:
-        return self._func(*args)
+        return self._func_impl(*args)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._func_name})"

@@ -52,7 +52,7 @@ class _Conv(Layer):
         self._in_channels = in_channels
         self._groups = groups
         self._layout = layout
-        self._kernel = _tuple(kernel_size, n, "kernel_size")
+        self._kernel = self._kernel_size = _tuple(kernel_size, n, "kernel_size")
         self._kwargs: dict[str, Any] = {
             "kernel": self._kernel,
             "stride": _tuple(strides, n, "strides"),

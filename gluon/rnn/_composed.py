@@ -434,7 +434,7 @@ def layer(
     else:
         vector = weights["rnn_param"]
     lengths = [sequence_length] if block._use_sequence_length else []
-    low, high, nan = block._clip
+    low, high, nan = block._bounds()
     out, *last = F.RNN(
         inputs, vector, *states, *lengths, use_sequence_length=block._use_sequence_length,
         state_size=block._hidden_size, projection_size=block._projection_size, num_layers=block._num_layers,

@@ -75,7 +75,14 @@ class _RNNLayer(HybridBlock):
         self._dropout = dropout
         self._dir = 2 if bidirectional else 1
         self._input_size = input_size
-        self._clip = lstm_state_clip_min, lstm_state_clip_max, lstm_state_clip_nan
+        self._i2h_weight_initializer = i2h_weight_initializer
+        self._h2h_weight_initializer = h2h_weight_initializer
+        self._i2h_bias_initializer = i2h_bias_initializer
+        self._h2h_bias_initializer = h2h_bias_initializer
+        self._h2r_weight_initializer = h2r_weight_initializer
+        self._lstm_state_clip_min = lstm_state_clip_min
+        self._lstm_state_clip_max = lstm_state_clip_max
+        self._lstm_state_clip_nan = lstm_state_clip_nan
         self._dtype = dtype
         self._use_sequence_length = use_sequence_length
         self._gates = GATES[mode]
@@ -85,6 +92,8 @@ class _RNNLayer(HybridBlock):
             i2h_bias_initializer=i2h_bias_initializer, h2h_bias_initializer=h2h_bias_initializer,
             h2r_weight_initializer=h2r_weight_initializer,
         )  # fmt: skip
+        #: Whether the last call had no states, and gives none: `hybrid_forward` of programs asks.
+        self.skip_states: bool | None = None
         self._in_pieces = generation() == 1
         if self._in_pieces:
             self._make_pieces({
@@ -147,7 +156,9 @@ class _RNNLayer(HybridBlock):
         self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
     ) -> Any:
         skip_states = states is None
-        if self._forward_hooks:
+        if skip_states is not self.skip_states:
+            if self._active and type(self).forward is not _RNNLayer.forward:
+                self._clear_cached_op()  # what a program's own forward gives hangs on it
             self.__dict__["skip_states"] = skip_states
         if symbolic and of_symbols(inputs):
             return self._composed(inputs, states, sequence_length)
@@ -166,10 +177,26 @@ class _RNNLayer(HybridBlock):
             out = super().__call__(inputs, states, sequence_length, **kwargs)
         else:
             out = super().__call__(inputs, states, **kwargs)
-        return out[0] if skip_states else out
+        return self._without_states(out, skip_states)
 
     def _returned(self, out: Any) -> Any:
-        return out[0] if self.__dict__.get("skip_states") else out
+        return self._without_states(out, self.skip_states)
+
+    def _without_states(self, out: Any, skip: bool | None) -> Any:
+        """What a call without states gives, of a forward's results; a forward of the program's own decides itself."""
+        return out[0] if skip and type(self).forward is _RNNLayer.forward else out
+
+    def _for_own_forward(self, made: tuple[Any, list[Any]]) -> Any:
+        """What the forward that a subclass overrides gives it: as in MXNet, no states where the call had none.
+
+        The layer's own gives them always, for a graph serves calls of both kinds.
+        """
+        skips = self.skip_states and type(self).forward is not _RNNLayer.forward
+        return made[0] if skips else made
+
+    def _bounds(self) -> tuple[float | None, float | None, bool]:
+        """The bounds of the memory, and whether NaN counts."""
+        return self._lstm_state_clip_min, self._lstm_state_clip_max, self._lstm_state_clip_nan
 
     def _composed(self, inputs: Any, states: Any, sequence_length: Any) -> Any:
         """The layer on symbols."""
@@ -179,7 +206,7 @@ class _RNNLayer(HybridBlock):
         given = given if isinstance(given, (list, tuple)) else [given]
         lengths = [sequence_length] if self._use_sequence_length else []
         out = super().__call__(inputs, list(given), *lengths)
-        return out[0] if states is None else out
+        return self._without_states(out, states is None)
 
     def _compose(
         self, weights: dict[str, Any], inputs: Any, states: Any, sequence_length: Any = None
@@ -187,10 +214,11 @@ class _RNNLayer(HybridBlock):
         if self._in_pieces:
             from mxjax import symbol
 
-            return self._forward_kernel(symbol, inputs, states, sequence_length, **weights)
+            made = self._forward_kernel(symbol, inputs, states, sequence_length, **weights)
+            return self._for_own_forward(made)
         from ._composed import layer
 
-        return layer(self, weights, inputs, states, sequence_length)
+        return self._for_own_forward(layer(self, weights, inputs, states, sequence_length))
 
     def forward(self, inputs: Any, states: list[Any], sequence_length: Any = None) -> Any:
         """(outputs, states after the last step).
@@ -217,9 +245,11 @@ class _RNNLayer(HybridBlock):
                 "layer(inputs, states, sequence_length)"
             )
         if not self._in_pieces:
-            return self._forward_kernel(inputs, states, sequence_length)
+            self.rnn_param.data(inputs.device)  # whether there is one, before a program's code runs
+            return self._for_own_forward(self._forward_kernel(inputs, states, sequence_length))
         weights = {name: self._piece(name, inputs.device) for name, _ in self._pieces()}
-        return self._forward_kernel(nd, inputs, states, sequence_length, **weights)
+        made = self._forward_kernel(nd, inputs, states, sequence_length, **weights)
+        return self._for_own_forward(made)
 
     def _forward_kernel(self, *given: Any, sequence_length: Any = None, **weights: Any) -> Any:
         """(outputs, states after the last step) of `inputs, states, sequence_length`, and in programs of MXNet 1 of
@@ -239,7 +269,7 @@ class _RNNLayer(HybridBlock):
         if self._use_sequence_length:
             sequence_length = sequence_length.to_device(d)
         state, memory = (*(s.to_device(d) for s in states), None)[:2]
-        low, high, nan = self._clip
+        low, high, nan = self._bounds()
         x = np.swapaxes(inputs, 0, 1) if self._layout == "NTC" else inputs
         out, *last = npx.rnn(
             x, vector, state, memory, sequence_length, use_sequence_length=self._use_sequence_length,
@@ -410,7 +440,7 @@ class _RNNLayer(HybridBlock):
         Raises:
           AssertionError: a projection or clipped states, which the cells have not.
         """
-        if self._projection_size or any(c is not None for c in self._clip[:2]):
+        if self._projection_size or any(c is not None for c in self._bounds()[:2]):
             raise errors.MXNetAssertionError(
                 "_unfuse does not support projection or state clipping"
             )

@@ -238,6 +238,57 @@ def test_recurrent_layers_of_mxnet_1(mxnet1, how, hybridize):
     np.testing.assert_allclose(ran[0].asnumpy(), net(x).asnumpy(), rtol=1e-5)
 
 
+def test_what_recurrent_layers_keep(mxnet1):
+    class Alone(rnn.LSTM):
+        def hybrid_forward(self, F, inputs, states, sequence_length=None, **kwargs):
+            out = self._forward_kernel(F, inputs, states, sequence_length, **kwargs)
+            return out[0] * 2 if self.skip_states else out
+
+    net = Alone(3, i2h_weight_initializer="ones", state_clip_min=-0.1, state_clip_max=0.1)
+    assert net.skip_states is None and net._i2h_weight_initializer == "ones"
+    assert (net._lstm_state_clip_min, net._lstm_state_clip_max) == (-0.1, 0.1)
+    assert (net._h2h_weight_initializer, net._i2h_bias_initializer) == (None, "zeros")
+    net.initialize(mx.init.Constant(0.1))
+    x = nd.ones((4, 2, 5))
+    out, states = net(x, net.begin_state(batch_size=2))
+    assert net.skip_states is False and abs(states[1].asnumpy()).max() <= np.float32(0.1)
+    doubled = net(x)
+    assert net.skip_states is True
+    # Without states a layer of 1.9 is what `hybrid_forward` gives.
+    np.testing.assert_allclose(doubled.asnumpy(), out.asnumpy() * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("version", ["1.9", "2.0"])
+def test_an_own_forward_decides_about_states(version):
+    class Own(rnn.GRU):
+        def hybrid_forward(self, F, inputs, states, **kwargs):
+            out = super().hybrid_forward(F, inputs, states, **kwargs)
+            return out * 2 if self.skip_states else (out[0] * 3, out[1])
+
+    class Forward(rnn.GRU):
+        def forward(self, inputs, states, sequence_length=None):
+            out = super().forward(inputs, states, sequence_length)
+            return out * 2 if self.skip_states else (out[0] * 3, out[1])
+
+    with mx.config.scope(compat_version=version):
+        make, kind = (mx.nd, Own) if version == "1.9" else (mx.np, Forward)
+        net = kind(3)
+        net.initialize(mx.init.Constant(0.1))
+        heard = []
+        net.register_forward_hook(lambda block, args, out: heard.append(type(out)))
+        x = make.ones((4, 2, 5))
+        out, states = net(x, net.begin_state(batch_size=2))
+        np.testing.assert_allclose(first(out), [0.5234] * 3, atol=5e-5)
+        alone = net(x)
+        assert alone.shape == (4, 2, 3) and states[0].shape == (1, 2, 3)
+        np.testing.assert_allclose(alone.asnumpy() * 1.5, out.asnumpy(), rtol=1e-6)
+        assert heard == [tuple, type(x)]
+        if version == "1.9":
+            assert len(net(mx.sym.var("x")).list_outputs()) == 1
+            given = net.begin_state(func=mx.sym.var)
+            assert len(net(mx.sym.var("x"), given)[0].list_outputs()) == 1
+
+
 def test_recurrent_layers_of_mxnet_2():
     log = []
     net = recorded(rnn.LSTM, log, "_forward_kernel")(3, 2)
