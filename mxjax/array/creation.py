@@ -17,9 +17,7 @@ from .ndarray import NDArray, element_type, place
 from .protocol import default_dtype
 
 
-def array(
-    object: Any, dtype: Any = None, device: Any = None, ctx: Any = None, **kwargs: Any
-) -> ndarray:
+def array(object: Any, dtype: Any = None, device: Any = None, ctx: Any = None) -> ndarray:
     """A new array from nested lists, numbers, NumPy arrays or other arrays.
 
     ``dtype`` defaults to float32 whatever NumPy's would be, except that an array of ours or of JAX

@@ -85,6 +85,8 @@ class NDMethods:
     def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
         """The array with its axes in another order: reversed, or as given."""
         axes = kwargs.pop("axes", None) or axes
+        if kwargs:
+            raise errors.MXNetTypeError(f"transpose takes axes, not {', '.join(kwargs)}")
         if len(axes) == 1 and not isinstance(axes[0], (int, np.integer)):
             axes = axes[0] or ()
         return row(self, "transpose", axes=tuple(axes)) if axes else row(self, "transpose")

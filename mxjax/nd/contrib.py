@@ -25,7 +25,9 @@ from ._steps import of_both as _of_both
 from ._steps import steps as _steps
 
 
-def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray:
+def boolean_mask(
+    data: Any, index: Any, axis: int = 0, out: Any = None, name: str | None = None
+) -> NDArray:
     """The rows whose number in ``index`` is not zero.
 
     Args:
@@ -43,10 +45,12 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray
             f"index has a number for each of the {data.shape[axis]} rows of data, got shape {index.shape}"
         )
     rows = flatnonzero(index).as_nd_ndarray()
-    return _take(data, rows, axis=axis, mode="clip")
+    return _take(data, rows, axis=axis, mode="clip", out=out)
 
 
-def dynamic_reshape(data: NDArray, shape: NDArray, **kwargs: Any) -> NDArray:
+def dynamic_reshape(
+    data: NDArray, shape: NDArray, out: Any = None, name: str | None = None
+) -> NDArray:
     """The array in the shape that another array holds, by nd.reshape's rules.
 
     Args:
@@ -56,7 +60,8 @@ def dynamic_reshape(data: NDArray, shape: NDArray, **kwargs: Any) -> NDArray:
     Returns:
       NDArray or Symbol: the elements in that shape.
     """
-    return data.reshape(tuple(int(n) for n in shape.asnumpy())).copy()
+    made = data.reshape(tuple(int(n) for n in shape.asnumpy())).copy()
+    return made if out is None else made.copyto(out)
 
 
 def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int, ctx: Any = None) -> Any:

@@ -23,16 +23,19 @@ def _draw(
     out: Any,
     kwargs: dict[str, Any],
 ) -> Any:
-    device = ctx if ctx is not None else kwargs.get("device")
+    """``kwargs`` go to the row, which refuses what it does not know."""
+    given = kwargs.pop("device", None)
+    device = ctx if ctx is not None else given
     if any(isinstance(v, NDArray) for v in params.values()):
         like = next(v for v in params.values() if isinstance(v, NDArray))
         arrays = [v if isinstance(v, NDArray) else like * 0 + v for v in params.values()]
         attrs = {"shape": shape or (), "dtype": dtype}
-        return call(TABLE[f"_sample_{name}"], NDArray, arrays, {**attrs, "out": out})
+        return call(TABLE[f"_sample_{name}"], NDArray, arrays, {**attrs, "out": out, **kwargs})
     attrs = {**params, "shape": (1,) if shape is None else shape, "dtype": dtype}
     if out is not None and shape is None:
         attrs["shape"] = out.shape
-    return call(TABLE[f"_random_{name}"], NDArray, (), {**attrs, "device": device, "out": out})
+    attrs |= {"device": device, "out": out, **kwargs}
+    return call(TABLE[f"_random_{name}"], NDArray, (), attrs)
 
 
 @worded("random")
@@ -72,7 +75,8 @@ def randn(
     Returns:
       ndarray, NDArray or Symbol: of this shape, float32 by default.
     """
-    return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, ctx, None, kwargs)
+    out = kwargs.pop("out", None)
+    return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, ctx, out, kwargs)
 
 
 @worded("random")
@@ -178,8 +182,7 @@ def randint(
     **kwargs: Any,
 ) -> NDArray:
     """Integers from ``low`` to below ``high``, int32."""
-    attrs = {"low": low, "high": high, "shape": (1,) if shape is None else shape, "dtype": dtype}
-    return call(TABLE["_random_randint"], NDArray, (), {**attrs, "device": ctx, "out": out})
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
 @worded("random")
@@ -230,10 +233,11 @@ def _trials(
             TABLE["_sample_multinomial"],
             NDArray,
             (n, p),
-            {"shape": shape or (), "dtype": dtype, "out": out},
+            {"shape": shape or (), "dtype": dtype, "out": out, **kwargs},
         )
     attrs = {"n": int(n if not isinstance(n, NDArray) else n.asscalar()), "size": shape}
-    return call(TABLE["random_multinomial"], NDArray, (p,), attrs).astype(dtype)
+    counts = call(TABLE["random_multinomial"], NDArray, (p,), {**attrs, **kwargs}).astype(dtype)
+    return counts if out is None else counts.copyto(out)
 
 
 __all__ = [

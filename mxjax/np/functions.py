@@ -191,9 +191,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return _row("where", condition, x, y)
 
 
-def einsum(
-    subscripts: str, *operands: Any, optimize: Any = False, out: Any = None, **kwargs: Any
-) -> ndarray:
+def einsum(subscripts: str, *operands: Any, optimize: Any = False, out: Any = None) -> ndarray:
     """Einstein's summation: ``einsum('ij,jk->ik', a, b)``.
 
     Args:

@@ -174,3 +174,35 @@ def test_a_bound_that_is_nan_is_none(dtype):
 def test_a_storage_type_that_there_is_not():
     with pytest.raises(mx.MXNetError, match="Invalid Input: 'wrong'"):
         mx.nd.cast_storage(mx.nd.ones((2, 2)), stype="wrong")
+
+
+@pytest.mark.parametrize("name, at", [("boolean_mask", [1, 0, 1]), ("dynamic_reshape", [2, 3])])
+def test_functions_of_contrib_write_into_an_array(name, at):
+    """As MXNet 1.9.1; `out=` was taken and ignored."""
+    rows = mx.nd.array([[1.0, 2], [3, 4], [5, 6]])
+    function, at = getattr(mx.nd.contrib, name), mx.nd.array(at)
+    want = function(rows, at)
+    out = mx.nd.zeros(want.shape)
+    assert function(rows, at, out=out) is out
+    assert (
+        out.asnumpy().tolist()
+        == want.asnumpy().tolist()
+        != mx.nd.zeros(want.shape).asnumpy().tolist()
+    )
+    with pytest.raises(TypeError, match="outt"):
+        function(rows, at, outt=out)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: mx.np.array(x, dtyp="int32"),
+        lambda x: mx.np.einsum("ij->i", x, dtyp="int32"),
+        lambda x: x.transpose(axis=(1, 0)),
+        lambda x: x.as_nd_ndarray().transpose(axis=(1, 0)),
+    ],
+)
+def test_misspelt_keywords_are_refused(call):
+    """As in MXNet: they were taken and ignored."""
+    with pytest.raises(TypeError, match="dtyp|axis"):
+        call(mx.np.ones((2, 3)))
