@@ -19,7 +19,7 @@ from jax import lax
 from ...core.calls.segment import SCALAR, Step
 from ...core.hooks import operator_wrappers, program_rewriters
 from ..indexing import fit_index, pick
-from .softmax import below_largest
+from .softmax import largest
 from .spellings import Found, name_of
 
 
@@ -107,9 +107,9 @@ def _backward(makers: dict[int, Step], step: Step) -> Found | None:
 
 
 def _normal(x: Any, axis: int) -> tuple[Any, Any]:
-    """Scores below their largest, and the logarithm of the sum of their exponentials."""
-    low = below_largest(x, axis)
-    return low, jnp.log(jnp.exp(low).sum(axis, keepdims=True))
+    """The largest score of each row, and the logarithm of the sum of exponentials of how far all are below it."""
+    top = largest(x, axis)
+    return top, jnp.log(jnp.exp(x - top).sum(axis, keepdims=True))
 
 
 def _gradients(*arrays: Any, **attrs: Any) -> tuple[Any]:
@@ -118,17 +118,19 @@ def _gradients(*arrays: Any, **attrs: Any) -> tuple[Any]:
 
 def gradient(x: Any, index: Any, given: Any, *, axis: int, mode: str, keepdims: bool) -> Any:
     """The gradient of :func:`picked` with respect to the scores."""
-    low, total = _normal(x, axis)
+    top, total = _normal(x, axis)
     at = jnp.expand_dims(fit_index(index, x.shape[axis], mode).reshape(_rest(x, axis)), axis)
     here = at == lax.broadcasted_iota(at.dtype, x.shape, axis)
     given = given if keepdims else jnp.expand_dims(given, axis)
-    return (here.astype(x.dtype) - jnp.exp(low - total)) * given
+    return (here.astype(x.dtype) - jnp.exp(x - top - total)) * given
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def _picked(x: Any, index: Any, axis: int, mode: str) -> Any:
-    low, total = _normal(x, axis)
-    return pick(low, index.reshape(_rest(x, axis)), axis=axis, mode=mode, keepdims=True) - total
+    top, total = _normal(x, axis)
+    # Picked of the scores themselves: XLA would write how far each is below, and read it again, for one of a row.
+    found = pick(x, index.reshape(_rest(x, axis)), axis=axis, mode=mode, keepdims=True)
+    return found - top - total
 
 
 @_picked.defjvp

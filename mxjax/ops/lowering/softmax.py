@@ -15,10 +15,14 @@ from jax import lax
 from ...core.compile.cpu_nan import without_nan
 
 
+def largest(x: Any, axis: int) -> Any:
+    """The largest number of each row along an axis, which stays with one element; a constant to derivatives."""
+    return jnp.expand_dims(without_nan(lax.stop_gradient(x), (axis % x.ndim,)), axis)
+
+
 def below_largest(x: Any, axis: int) -> Any:
-    """The numbers minus the largest of their row along an axis, which is a constant to derivatives."""
-    fixed = lax.stop_gradient(x)
-    return x - jnp.expand_dims(without_nan(fixed, (axis % x.ndim,)), axis)
+    """The numbers minus the largest of their row along an axis."""
+    return x - largest(x, axis)
 
 
 def widened(x: Any) -> Any:
