@@ -30,12 +30,21 @@ class Window(NamedTuple):
         steps = zip(self.size, self.kernel, self.stride, self.dilate, strict=True)
         return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in steps)  # type: ignore[return-value]
 
+    @property
+    def parted(self) -> bool:
+        """Whether patches neither overlap nor leave out pixels between them: they are the image in another order."""
+        return self.kernel == self.stride and self.dilate == (1, 1)
+
 
 def im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
     # One gather with constant indices: XLA:CPU copies whole rows of channels; slices and a
     # concatenation take four times as long. Both ends are materialised: else XLA computes x anew
     # for every patch that holds it, and loops over one flat index, which does not vectorise.
     n, h, w, c = x.shape
+    if geometry.parted:
+        (oh, ow), (kh, kw) = geometry.out, geometry.kernel
+        rows = x[:, : oh * kh, : ow * kw].reshape(n, oh, kh, ow, kw * c)
+        return materialize(jnp.swapaxes(rows, 2, 3)).reshape(n, oh, ow, kh, kw, c)
     rows, cols = (
         np.arange(o)[:, None] * s + np.arange(k) * d
         for o, k, s, d in zip(geometry.out, *geometry[1:], strict=True)
@@ -59,6 +68,10 @@ def col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
     (h, w), (kh, kw), (sh, sw), (dh, dw) = geometry
     n, oh, ow, *_, c = g.shape
     zero = jnp.zeros((), g.dtype)
+    if geometry.parted:
+        rows = materialize(jnp.swapaxes(g.reshape(n, oh, ow, kh, kw * c), 2, 3))
+        rest = (0, h - oh * kh, 0), (0, w - ow * kw, 0)
+        return lax.pad(rows.reshape(n, oh * kh, ow * kw, c), zero, ((0, 0, 0), *rest, (0, 0, 0)))
     phases = -(-h // sh)  # rows of the image, as (phases, sh): a strided row is then a plain slice
     out = jnp.zeros((n, phases, sh, w, c), g.dtype)
     for i in range(kh):

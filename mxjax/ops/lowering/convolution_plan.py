@@ -66,6 +66,8 @@ WEIGHT_BYTES = 16 << 20
 # for several neighbouring pixels, so many at most, there are more of them. Narrower images gain nothing.
 NARROW = 16
 ABREAST = 8
+# With so many channels at most, patches side by side are better than XLA's own in every pass.
+PARTED = 32
 # With more channels of their own filters no convolution of one group is tried.
 MOST_DEPTHWISE = 64
 # So many channels at least, of image and result, for a product of bfloat16, and where Winograd's algorithm is the other way.
@@ -136,7 +138,9 @@ def _facts(dtype, x_shape, w_shape, stride, dilate, pad, lean):
 def _usual(facts):
     """The plan by thresholds, for shapes like which none was measured."""
     shape, channels, filters = facts.shape, facts.channels, facts.filters
-    if shape.kernel == (1, 1) and not any(shape.pad):
+    if (shape.kernel == (1, 1) and not any(shape.pad)) or (
+        shape.window.parted and channels <= PARTED
+    ):
         return Plan("cols", "cols", "cols")
     out = shape.window.out
     few = channels < 16
@@ -164,7 +168,7 @@ def _usual(facts):
 def _admissible(facts):
     """Those of a convolution in one group."""
     ways = []
-    small = facts.patches <= WEIGHT_BYTES or facts.shape.kernel == (1, 1)
+    small = facts.patches <= WEIGHT_BYTES or facts.shape.window.parted
     for cols, beside in zip((small, small, True), (*facts.beside, 0), strict=True):
         forms = {"cols": cols, "abreast": beside, "winograd": winograd.admits(facts.shape)}
         ways.append(("lax", *(form for form, may in forms.items() if may)))

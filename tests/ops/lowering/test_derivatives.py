@@ -83,6 +83,21 @@ def test_patches_that_lie_as_the_weight_does_equal_lax():
     equals_lax(PLANS[0], (4, 5), 40, (3, 2), (2, 1), (1, 1), (1, 0))
 
 
+@pytest.mark.parametrize(
+    "size,kernel,pad",
+    [((8, 9), (2, 3), (0, 0)), ((7, 8), (3, 2), (1, 2)), slowly((1, 1), (2, 2), (1, 1))],
+)
+def test_patches_side_by_side_are_the_image_in_another_order(size, kernel, pad):
+    """As in transposed convolutions that double an image, and in the first layer of a network of patches."""
+    shapes = (3, *size, 5), (4, *kernel, 5)
+    assert choose("cpu", "float64", *shapes, kernel, (1, 1), pad) == PLANS[0]
+    equals_lax(PLANS[0], size, 4, kernel, kernel, (1, 1), pad)
+    x, w = normal(3, 5, *size), normal(4, 5, *kernel)
+    out, pull = jax.vjp(partial(convolution, stride=kernel, pad=pad, plan=PLANS[0]), x, w)
+    text = jax.jit(pull).lower(out).as_text()
+    assert "gather" not in text and "convolution" not in text
+
+
 def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     monkeypatch.setattr(
         "mxjax.ops.lowering.convolution_forms.PIECE_BYTES", 1
