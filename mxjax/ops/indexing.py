@@ -17,6 +17,7 @@ from ..errors import MXNetIndexError
 from .elementwise import divided
 from .internal import basic_index, basic_index_assign
 from .keys import Slice
+from .lowering.search import search
 from .numbers import cast_like_c, fitted, is_number
 from .samples import Given, b, case, f, i
 from .table import constant, op, without
@@ -557,7 +558,7 @@ def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> A
     """Where ``v`` would be inserted into the sorted ``a``."""
     if sorter is not None:
         a = a[sorter]
-    return jnp.searchsorted(a, v, side).astype("int64")
+    return search(a, v, side).astype("int64")
 
 
 @op(
@@ -570,7 +571,12 @@ def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> A
 )
 def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     """Into which bin each number falls."""
-    return jnp.digitize(x, bins, right).astype("int64")
+    side = "left" if right else "right"
+    if bins.shape[0] == 0:
+        return jnp.zeros(x.shape, "int64")
+    falls = bins[-1] < bins[0]
+    found = search(jnp.where(falls, bins[::-1], bins), x, side)
+    return jnp.where(falls, bins.shape[0] - found, found).astype("int64")
 
 
 @op(np="isin", samples=[case(i(3, 4), i(3))], ref=np.isin, internal=None, **_FLAT)

@@ -12,15 +12,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..core import Row
+from .lowering.search import search
 
 _ROWS: dict[str, Row] = {}
+#: How much is stored changes with every batch: one trace serves all of it.
+_LENGTHS = {"rows": int, "columns": int, "capacity": int, "count": int}
 
 
 def _row(fn: Any) -> Any:
     """The function as something the engine records calls of: `calls(name, ...)`."""
-    _ROWS[fn.__name__] = Row(f"sparse_{fn.__name__}", fn)
+    _ROWS[fn.__name__] = Row(f"sparse_{fn.__name__}", fn, lengths=_LENGTHS)
     return fn
 
 
@@ -57,7 +61,7 @@ def rows_of(dense: Any, indices: Any) -> Any:
 def rows_found(data: Any, indices: Any, wanted: Any) -> Any:
     """The rows of a row_sparse array with the numbers `wanted`; zeros where one is not stored."""
     wanted = wanted.astype(indices.dtype)
-    at = jnp.clip(jnp.searchsorted(indices, wanted), 0, indices.shape[0] - 1)
+    at = jnp.clip(search(indices, wanted), 0, indices.shape[0] - 1)
     return jnp.where(_beside(indices[at] == wanted, data), data[at], jnp.zeros((), data.dtype))
 
 
@@ -73,13 +77,24 @@ def rows_summed(ids: Any, values: Any, *, rows: int, capacity: int) -> Any:
     """The sums of values (k, ...) by row number (k,), as a row_sparse array; numbers beyond the end do not count."""
     ids = ids.reshape(-1).astype("int64")
     inside = (ids >= 0) & (ids < rows)
-    ids = jnp.where(inside, ids, rows)
-    indices = jnp.unique(ids, size=capacity, fill_value=rows)
-    at = jnp.searchsorted(indices, ids)
+    indices, at = _ascending(jnp.where(inside, ids, rows), rows, capacity)
     data = jnp.zeros((capacity, *values.shape[1:]), values.dtype)
     return data.at[at].add(
         jnp.where(_beside(inside, values), values, jnp.zeros((), values.dtype))
     ), indices
+
+
+def _ascending(ids: Any, rows: Any, capacity: Any) -> tuple[Any, Any]:
+    """The different numbers in ascending order, and where each of ``ids`` stands among them; ``rows`` fills them up.
+
+    By sorting: JAX's `unique` and `searchsorted` need lengths that are numbers, and so a trace for each of them.
+    """
+    numbered = lax.iota(jnp.int32, ids.shape[0])
+    ordered, order = lax.sort((ids, numbered), num_keys=1)
+    begins = ordered != jnp.concatenate([ordered[:1], ordered[:-1]])
+    place = jnp.cumsum(begins.astype(jnp.int32), dtype=jnp.int32)
+    indices = jnp.full(capacity, rows, ids.dtype).at[place].set(ordered, mode="drop")
+    return indices, jnp.zeros_like(place).at[order].set(place)
 
 
 @_row
@@ -102,7 +117,7 @@ def rows_joined(a: Any, ia: Any, b: Any, ib: Any, *, rows: int, capacity: int, o
         return rows_summed(
             ids, jnp.concatenate([a, b if op == "add" else -b]), rows=rows, capacity=capacity
         )
-    indices = jnp.unique(ids, size=capacity, fill_value=rows)
+    indices, _ = _ascending(ids, rows, capacity)
     return rows_found(a, ia, indices) * rows_found(b, ib, indices), indices
 
 
@@ -130,7 +145,8 @@ def begun(data: Any, *, count: int) -> Any:
 
 def _rows_of_places(indptr: Any, capacity: int) -> Any:
     """The row that each place belongs to; the number of rows for places that nothing is stored in."""
-    return jnp.searchsorted(indptr, jnp.arange(capacity, dtype=indptr.dtype), side="right") - 1
+    ends = jnp.zeros(capacity, jnp.int32).at[indptr[1:]].add(1, mode="drop")
+    return jnp.cumsum(ends, dtype=jnp.int32)
 
 
 @_row

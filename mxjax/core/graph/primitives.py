@@ -82,7 +82,7 @@ KEYS = frozenset({"random_fold_in", "random_split"})
 #: Numbers that take as long as so many sums: a quick program calls a function for each, or compares many times.
 WEIGHTS = {
     "exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
-    "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
+    "search": 50, "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
     **dict.fromkeys(DRAWS, 20),
 }  # fmt: skip
 #: One equation, and longer code: how much longer.
@@ -90,6 +90,7 @@ LONG = {
     **dict.fromkeys(DRAWS, 2),
     **dict.fromkeys(CONVOLUTIONS, 4),
     **dict.fromkeys(LOOPS, 4),
+    "search": 4,  # a loop, as a program has it
 }
 
 # ---- what is computed again ---------------------------------------------------------------------------------

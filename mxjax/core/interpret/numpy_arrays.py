@@ -437,6 +437,18 @@ def order_alone(eqn: Any) -> Op:
     return Op(order, many=True)
 
 
+def _search(eqn: Any) -> Op:
+    side = eqn.params["side"]
+    if dtype_in(eqn).kind == "c":
+        raise NotHere("complex numbers in order")
+
+    def search(ascending: Any, wanted: Any) -> Any:
+        found = np.searchsorted(_comparable(ascending), _comparable(wanted), side)
+        return np.asarray(found, np.int32)
+
+    return Op(search)
+
+
 def along(x: Any, order: Any, at: int) -> Any:
     """The elements of each line along an axis, in that order."""
     if x.ndim == 1:
@@ -474,6 +486,6 @@ ARRAYS: dict[str, Rule] = {
     "broadcast_in_dim": _broadcast, "concatenate": _concatenate, "dim_as_value": _dim, "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice, "empty": _empty, "empty2": _empty, "expand_dims": _to_shape,
     "gather": _gather, "iota": _iota, "optimization_barrier": _barrier, "pad": _pad, "reshape": _reshape, "rev": _rev,
-    "slice": _slice, "sort": _sort, "split": _split, "squeeze": _to_shape, "stack": _stack, "tile": _tile,
-    "top_k": _top_k, "transpose": _transpose, "unstack": _unstack, **dict.fromkeys(_SCATTERS, _scatter),
+    "search": _search, "slice": _slice, "sort": _sort, "split": _split, "squeeze": _to_shape, "stack": _stack,
+    "tile": _tile, "top_k": _top_k, "transpose": _transpose, "unstack": _unstack, **dict.fromkeys(_SCATTERS, _scatter),
 }  # fmt: skip

@@ -20,7 +20,8 @@ TABLES = {
 ELSEWHERE = {
     *("checkpoint", "remat", "remat2", "core_call", "pjit", "jit", "closed_call", "custom_vjp_call_jaxpr"),
     *("copy_p", "expand_dims", "stop_gradient", "custom_call", "rng_uniform", "ragged_dot_general"),
-    *("convolution", "convolution_input_gradient", "convolution_weight_gradient"),  # ours, made when asked for
+    # ours, made when asked for
+    *("convolution", "convolution_input_gradient", "convolution_weight_gradient", "search"),
 }  # fmt: skip
 
 

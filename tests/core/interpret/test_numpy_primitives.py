@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from mxjax.core.interpret import numpy_shared
 from mxjax.core.interpret.numpy_code import Code
 from mxjax.core.interpret.numpy_primitives import TABLE, _chosen
 from mxjax.core.interpret.numpy_rules import NotHere
+from mxjax.ops.lowering.search import search
 
 BF = np.dtype(ml_dtypes.bfloat16)
 NAN, INF = np.nan, np.inf
@@ -390,8 +392,14 @@ def test_sorting():
             )
         )
         cases.append(Case("unique", lambda x: jnp.unique(x, size=4), (np.array([3, 1, 3, 2]),)))
+    for side in ("left", "right"):
+        of = functools.partial(search, side=side)
+        cases.append(Case(f"search, {side}", lambda x, of=of: of(jnp.sort(x.ravel()), x), (HOLES,)))
+        cases.append(Case(f"search one, {side}", of, (np.array([1, 3, 3]), np.array(3))))
+        cases.append(Case(f"search nothing, {side}", of, (np.zeros(0, "float32"), -M)))
     for dtype in ("float32", "float16", BF):
         cases.append(Case(f"sort {dtype}", lax.sort, (F.astype(dtype),)))
+        cases.append(Case(f"search {dtype}", search, (np.sort(F).astype(dtype), F.astype(dtype))))
         cases.append(Case(f"top_k {dtype}", lambda x: lax.top_k(x, 5), (F.astype(dtype),)))
     check(cases)
 

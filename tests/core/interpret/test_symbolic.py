@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 
 import mxjax as mx
 from mxjax import core
@@ -19,6 +20,7 @@ from mxjax.core.hooks import operator_wrappers
 from mxjax.core.interpret import dims, numpy_control, symbolic
 from mxjax.core.interpret.numpy_rules import NotHere
 from mxjax.ops import TABLE
+from mxjax.ops import stored as stored_rows
 from mxjax.ops.keys import Slice
 from mxjax.ops.samples import Body
 
@@ -762,3 +764,76 @@ def test_parts_of_a_gradient_are_traced_with_what_its_shapes_take_for_granted(le
         window = np.maximum(host[:, :, k : k + kernel, 0], 0)
         expected[n, c, k + window.argmax(-1), 0] += 1
     np.testing.assert_array_equal(found, expected * (host > 0))
+
+
+# ---- sparse arrays, of which as much is stored as it happens
+
+
+def one_trace(call):
+    """The call whose traces are those of all lengths, without what other tests left."""
+    for of in {call, call.general(())[0]}:
+        of.traces.clear()
+    call.row.tries.clear()
+    return call.general(())[0]
+
+
+@pytest.mark.parametrize("name", ["csr_dot", "csr_transposed_dot", "csr_to_dense"])
+def test_products_with_csr_have_one_trace_for_all_that_is_stored(name):
+    kept = None
+    for m, n, stored, room, k in ((6, 9, 17, 2, 4), (7, 8, 11, 0, 3), (12, 10, 30, 1, 5)):
+        rng = np.random.RandomState(m)
+        at = rng.choice(m * n, stored, replace=False)
+        full = np.zeros(m * n, "float32")
+        full[at] = rng.randn(stored)
+        x = scipy.sparse.csr_matrix(full.reshape(m, n))
+        data = np.append(x.data, np.zeros(room, "float32"))
+        places = np.append(x.indices, np.zeros(room)).astype("int64")
+        parts = data, places, x.indptr.astype("int64")
+        attrs = {} if name == "csr_dot" else {"columns": n}
+        other = rng.randn(m if name == "csr_transposed_dot" else n, k).astype("float32")
+        call = stored_rows.bound(name, **attrs)
+        kept = kept or one_trace(call)
+        operands = parts if name == "csr_to_dense" else (*parts, other)
+        want = {
+            "csr_dot": lambda x=x, o=other: x @ o,
+            "csr_transposed_dot": lambda x=x, o=other: x.T @ o,
+            "csr_to_dense": x.toarray,
+        }[name]()
+        got = bound(call, *operands).run(list(operands))[0]
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert len(traces(kept)) == 1
+
+
+def test_rows_of_a_gradient_have_one_trace_for_all_batches():
+    kept = None
+    for batch, rows, width in ((5, 40, 4), (9, 30, 3), (23, 17, 6)):
+        rng = np.random.RandomState(batch)
+        ids = rng.randint(-2, rows + 2, batch).astype("float32")
+        g = rng.randn(batch, width).astype("float32")
+        call = stored_rows.bound("rows_looked_up", rows=rows, capacity=batch, last=True)
+        kept = kept or one_trace(call)
+        data, indices = bound(call, g, ids).run([g, ids])
+        want = np.zeros((rows, width))
+        np.add.at(want, np.clip(ids, 0, rows - 1).astype(int), g)
+        different = np.unique(np.clip(ids, 0, rows - 1))
+        np.testing.assert_array_equal(indices[: len(different)], different)
+        assert (indices[len(different) :] == rows).all() and not data[len(different) :].any()
+        np.testing.assert_allclose(data[: len(different)], want[different.astype(int)], rtol=1e-5)
+    assert len(traces(kept)) == 1
+
+
+@pytest.mark.parametrize("name", ["searchsorted", "digitize"])
+def test_places_among_ascending_numbers_have_one_trace(name):
+    call = TABLE[name].bind(())
+    one_trace(call)
+    for m, n in ((9, 5), (21, 8), (6, 33)):
+        rng = np.random.RandomState(m)
+        edges, x = np.sort(rng.randn(m)).astype("float32"), rng.randn(n, 3).astype("float32")
+        x.flat[:3] = edges[0], edges[-1], np.nan
+        operands = (edges, x) if name == "searchsorted" else (x, edges)
+        got = bound(call, *operands).run(list(operands))[0]
+        np.testing.assert_array_equal(got, getattr(np, name)(*operands))
+        if name == "digitize":
+            got = bound(call, x, edges[::-1]).run([x, edges[::-1]])[0]
+            np.testing.assert_array_equal(got, np.digitize(x, edges[::-1]))
+    assert len(traces(call)) == 1
