@@ -102,6 +102,6 @@ COSTLY = (
     ONCE
     | PRODUCTS
     | LOOPS
-    | {*CONVOLUTIONS, "ragged_dot_general", "concatenate", "fft", "sort"}
+    | {*CONVOLUTIONS, "ragged_dot_general", "concatenate", "fft", "search", "sort"}
     | {"cholesky", "eigh", "lu", "qr", "svd"}
 )
