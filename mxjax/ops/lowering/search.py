@@ -37,7 +37,7 @@ def _abstract(ascending: Any, wanted: Any, *, side: str) -> Any:
 
 def _jvp(primals: Any, _: Any, *, side: str) -> Any:
     found = _primitive().bind(*primals, side=side)
-    return found, ad.Zero.from_primal_value(found)
+    return found, ad.Zero(jax.typeof(found).to_tangent_aval())
 
 
 def _batch(args: Any, dims: Any, *, side: str) -> Any:

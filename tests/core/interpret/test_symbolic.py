@@ -22,6 +22,7 @@ from mxjax.core.interpret.numpy_rules import NotHere
 from mxjax.ops import TABLE
 from mxjax.ops import stored as stored_rows
 from mxjax.ops.keys import Slice
+from mxjax.ops.lowering.search import search
 from mxjax.ops.samples import Body
 
 
@@ -837,3 +838,14 @@ def test_places_among_ascending_numbers_have_one_trace(name):
             got = bound(call, x, edges[::-1]).run([x, edges[::-1]])[0]
             np.testing.assert_array_equal(got, np.digitize(x, edges[::-1]))
     assert len(traces(call)) == 1
+
+
+def test_a_search_goes_through_transformations():
+    """It has no gradient; what it found may stand beside what has one."""
+    rng = np.random.RandomState(0)
+    edges = np.sort(rng.randn(3, 7), 1).astype("float32")
+    x = rng.randn(3, 4).astype("float32")
+    want = np.stack([np.searchsorted(a, v) for a, v in zip(edges, x, strict=True)])
+    np.testing.assert_array_equal(jax.vmap(search)(edges, x), want)
+    gradient = jax.grad(lambda v: (v * search(jnp.asarray(edges[0]), v)).sum())(x[0])
+    np.testing.assert_array_equal(gradient, want[0])
