@@ -256,7 +256,6 @@ def test_in_place_while_recording():
             lambda: x.__setitem__(slice(None), 0),
             lambda: h.__setitem__(0, 0),
             lambda: x[0:1].__iadd__(1),
-            lambda: x.detach().__iadd__(1),
             lambda: mx.np.exp(c, out=h),
             lambda: c.copyto(x),
         ):
@@ -275,6 +274,18 @@ def test_in_place_while_recording():
     assert h.asnumpy().tolist() == [102, 104]
     x += 1
     assert x.grad is not None and x.asnumpy().tolist() == [2, 3]
+
+
+def test_what_is_written_through_a_detached_array_is_not_recorded():
+    """As in MXNet 1.9.1 and 2.0.0b1, which do not know of it."""
+    x = var([1.0, 2.0])
+    with autograd.record():
+        before = x.detach()
+        before += 1
+        y = x * x
+    y.backward()
+    assert x.asnumpy().tolist() == before.asnumpy().tolist() == [2, 3]
+    assert x.grad.asnumpy().tolist() == [4, 6]
 
 
 def test_out_is_recorded():

@@ -34,6 +34,8 @@ def boolean_mask(
       data: the input.
       index: which rows are chosen: those where it is not 0; a number for each.
       axis: the axis of the rows; MXNet takes 0 alone.
+      out: an array that the rows are written into, and that is given back.
+      name: taken for symbols' sake.
 
     Returns:
       NDArray or Symbol: the rows that were chosen.
@@ -56,6 +58,8 @@ def dynamic_reshape(
     Args:
       data: the input.
       shape: the shape, as an array of integers.
+      out: an array that the elements are written into, and that is given back.
+      name: taken for symbols' sake.
 
     Returns:
       NDArray or Symbol: the elements in that shape.

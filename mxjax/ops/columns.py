@@ -148,6 +148,8 @@ class Files:
     assigns: bool = False
     #: A cast of automatic mixed precision, which files leave out unless asked.
     left_out: bool = False
+    #: Of a normalisation: what MXNet 1 keeps for its gradient and lets a monitor hear (`symbol/monitored.py`).
+    moments: str | None = None
     #: The operator of ONNX that is this row (``"Relu"``), or the form that writes it; None: it cannot be exported.
     onnx: Form | None = None
     #: The operator of ONNX that is read as this row; it follows where ``onnx`` is one.

@@ -67,12 +67,13 @@ def _moments(rows: NDArray) -> tuple[NDArray, NDArray]:
     return mean, (rows - mean.expand_dims(-1)).square().mean(axis=-1)
 
 
-#: What MXNet 1's normalisations keep for their gradients, which its monitor hears after their results.
-_KEPT: dict[str, Callable[..., dict[str, NDArray]]] = {
-    "BatchNorm": _of_batch,
-    "LayerNorm": _of_layer,
-    "GroupNorm": _of_groups,
-    "InstanceNorm": _of_instance,
+#: What MXNet 1's normalisations keep for their gradients, which its monitor hears after their results, by the word of
+#: their rows' column `moments`.
+_KEPT: dict[str | None, Callable[..., dict[str, NDArray]]] = {
+    "batch": _of_batch,
+    "layer": _of_layer,
+    "groups": _of_groups,
+    "instance": _of_instance,
 }
 
 
@@ -132,7 +133,7 @@ class Listener:
                 self.tell(f"{node.name}_{'input0' if alone else name}", array)
         for name, array in zip(node.outputs(), made, strict=False):
             self.tell(name, array)
-        kept = _KEPT.get(node.operator)
+        kept = _KEPT.get(node.op.files.moments) if node.op is not None else None
         if self._bytes and kept is not None and node.op is not None:
             attrs = {**node.op.attr_defaults, **node.params}
             if not attrs.get("output_mean_var"):  # else they are among its results

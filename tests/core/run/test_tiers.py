@@ -257,8 +257,10 @@ def module_after(
         rng.rand(4 * batches, 40).astype("float32"),
         rng.randint(0, 3, 4 * batches).astype("float32"),
     )
-    net = mx.sym.Activation(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=300), "tanh")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3), name="softmax")
+    # Weights are drawn in the order of their names, which numbers that count on would change.
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=300, name="a")
+    net = mx.sym.FullyConnected(mx.sym.Activation(net, "tanh"), num_hidden=3, name="b")
+    net = mx.sym.SoftmaxOutput(net, name="softmax")
     with mx.config.scope({"engine.cold": cold}):
         mx.core.drop_programs()
         mx.engine.reset()
