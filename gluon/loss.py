@@ -14,7 +14,7 @@ from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
 
 from .layer import Layer
-from .legacy.forward import operators_for
+from .legacy.forward import given_first
 from .legacy.symbols import is_symbol
 
 __all__ = [
@@ -134,11 +134,6 @@ class Loss(Layer):
 
     def _mean(self, loss: Any, sample_weight: Any) -> Any:
         return _batch_mean(self._weighted(loss, sample_weight), self._batch_axis)
-
-
-def _operators(x: Any) -> tuple[Any, ...]:
-    """What methods that programs override are given first: F in programs of MXNet 1, nothing in those of MXNet 2."""
-    return (operators_for(x),) if generation() == 1 else ()
 
 
 def _softplus_of_minus_abs(x: Any) -> Any:
@@ -543,7 +538,7 @@ class CosineEmbeddingLoss(Loss):
 
     def forward(self, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
         input1 = npx.reshape_like(input1, input2)
-        cosine = self._cosine_similarity(*_operators(input1), input1, input2)
+        cosine = self._cosine_similarity(*given_first(input1), input1, input2)
         label = npx.reshape_like(label, cosine)
         apart = np.clip(cosine - self._margin, 0, 1 - self._margin)
         if generation() == 1:
@@ -587,7 +582,7 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def forward(self, x1: Any, x2: Any) -> Any:
-        return self._loss(*_operators(x1), x1, x2)
+        return self._loss(*given_first(x1), x1, x2)
 
     def _compute_distances(self, x1: Any, x2: Any) -> Any:
         """The squared distances of all pairs; subclasses override it, and the two others."""
@@ -603,7 +598,7 @@ class SDMLLoss(Loss):
     def _loss(self, *given: Any) -> Any:
         """The loss of `x1, x2`, in programs of MXNet 1 of `F, x1, x2`."""
         x1, x2 = given[-2:]
-        labels = self._compute_labels(*_operators(x1), x1.shape[0])
+        labels = self._compute_labels(*given_first(x1), x1.shape[0])
         labels = labels if isinstance(x1, np.ndarray) else labels.as_nd_ndarray()
         distances = self._compute_distances(x1, x2)
         return self.kl_loss(npx.log_softmax(-distances, axis=1), labels.to_device(x1.device))

@@ -199,6 +199,11 @@ def operators_for(x: Any) -> Any:
     return symbol
 
 
+def given_first(x: Any) -> tuple[Any, ...]:
+    """What methods that programs override are given before `x`: the operators under MXNet 1, nothing under MXNet 2."""
+    return (operators_for(x),) if generation() == 1 else ()
+
+
 def _of_kind(x: Any, like: NDArray) -> Any:
     if x._front is like._front:
         return x

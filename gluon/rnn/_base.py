@@ -10,13 +10,14 @@ from mxjax.array.classes import ndarray
 from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import is_recording
-from mxjax.modes import generation, is_np_array
+from mxjax.modes import is_np_array
 from mxjax.npx.control_flow import compiles
 
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..layer import CellCalls
 from ..legacy import writes_hybrid_forward
+from ..legacy.forward import given_first
 from ..nn import LeakyReLU
 from ._sequences import checked, formatted, kept, masked, merged, steps_of
 
@@ -274,7 +275,7 @@ class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
 
     def _activate(self, x: Any, activation: Any) -> Any:
         """What `_get_activation` gives, which subclasses override."""
-        return self._get_activation(*((nd,) if generation() == 1 else ()), x, activation)
+        return self._get_activation(*given_first(x), x, activation)
 
     def _get_activation(self, *given: Any, **kwargs: Any) -> Any:
         """The activation (a name, a LeakyReLU, a function) of `inputs, activation`; under MXNet 1 `F` is first."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxjax import errors, nd, np, npx
+from mxjax import errors, np, npx
 from mxjax.array.ndarray import NDArray
 from mxjax.modes import generation
 
+from ..legacy.forward import given_first
 from ._base import HybridRecurrentCell, RecurrentCell, Unrolling
 from ._sequences import formatted, merged, turned
 
@@ -396,14 +397,13 @@ class VariationalDropoutCell(ModifierCell):
 
     def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         """One step."""
-        operators = (nd,) if generation() == 1 else ()
-        self._initialize_input_masks(*operators, inputs, states)
+        self._initialize_input_masks(*given_first(inputs), inputs, states)
         if self.drop_states:
             states = [states[0].to_device(inputs.device) * self.drop_states_mask, *states[1:]]
         if self.drop_inputs:
             inputs = inputs * self.drop_inputs_mask
         out, news = self.base_cell(inputs, states)
-        self._initialize_output_mask(*operators, out)
+        self._initialize_output_mask(*given_first(out), out)
         if self.drop_outputs:
             out = out * self.drop_outputs_mask
         return out, news
