@@ -110,9 +110,9 @@ def split(
         if name not in op.attr_params:
             if name in params:
                 raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
+            meant = errors.keyword_meant(name, [*params, *op.attr_params])
             raise errors.MXNetTypeError(
-                f"{op.name}() got an unexpected keyword argument {name!r}"
-                f"{errors.keyword_meant(name, [*params, *op.attr_params])}. "
+                f"{op.display}() got an unexpected keyword argument {name!r}{meant}{'' if meant else '.'} "
                 f"Cannot find argument {name!r}, Possible Arguments: {signature_text(op)}"
             )
         if name in given:
