@@ -153,6 +153,11 @@ def _array_v2(data: _Bytes, scalars: bool) -> Host | None:
     data.take(8, "device")
     code = data.number("i", "element type")
     if kind <= 0:
+        if scalars and 0 in shape and _of_1x():
+            raise errors.MXNetError(
+                f"an array of shape {shape} was saved where shapes are NumPy's, and here a length of 0 means that it is "
+                "not known: load it within `mx.util.np_shape(True)`"
+            )
         return _contents(data, shape, code)
     if stored is None:
         raise _bad("a sparse array without stored values")
@@ -205,7 +210,12 @@ def _read_container(raw: bytes | memoryview) -> tuple[list[Host | None], list[st
 def _by_numpy(arrays: Sequence[Host]) -> bool:
     """Whether a file's shapes are NumPy's; beside sparse arrays, which MXNet has in version 2 alone, they are not."""
     sparse = any(isinstance(a, HostSparse) for a in arrays)
-    return not sparse and not (shapes_of_1x and shapes_of_1x[0]())
+    return not sparse and not _of_1x()
+
+
+def _of_1x() -> bool:
+    """Whether shapes mean what they mean in MXNet 1.x here."""
+    return bool(shapes_of_1x) and shapes_of_1x[0]()
 
 
 def _raw(array: Host, by_numpy: bool) -> Iterator[bytes]:

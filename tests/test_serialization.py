@@ -189,6 +189,18 @@ def test_the_container_is_the_one_mxnet_writes(tmp_path, version):
         assert (tmp_path / "again").read_bytes() == source.read_bytes()
 
 
+def test_empty_arrays_of_numpy_shapes_load_there_alone(tmp_path):
+    with mx.util.np_array(False), mx.util.np_shape(True):
+        mx.nd.save(str(tmp_path / "x"), [mx.nd.ones((2, 1)), mx.nd.ones((2, 0))])
+        assert mx.nd.load(str(tmp_path / "x"))[1].shape == (2, 0)
+    with (
+        mx.util.np_array(False),
+        mx.util.np_shape(False),
+        pytest.raises(mx.MXNetError, match=r"\(2, 0\).*np_shape\(True\)"),
+    ):
+        mx.nd.load(str(tmp_path / "x"))
+
+
 def test_bfloat16_round_trip(tmp_path):
     x = mx.np.array([1.5, -2.0]).astype("bfloat16")
     for save in (mx.npx.save, mx.nd.save):
