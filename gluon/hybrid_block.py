@@ -26,6 +26,7 @@ from .graphs.cached_graph import (
     parts_of,
     unflatten,
 )
+from .graphs.newcomers import Newcomers, is_within, run_once
 from .graphs.served import served_next
 from .graphs.shapes import gated, serve_new_shape, tell_of_shapes
 from .graphs.state import OF_CACHED_OP, HybridState, through_cached_op
@@ -77,6 +78,7 @@ class HybridBlock(HybridState, Block):
             varying.Numbers()
         )  # among the arguments, those that change from call to call
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
+        self._newcomers = Newcomers()  # shapes that came once, and have no graph
         self._optimizing = False  # its graph is compiled at its first call, however small
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
         # A step takes zeros where the loss does not depend on a parameter (graphs/static_alloc.py).
@@ -92,6 +94,7 @@ class HybridBlock(HybridState, Block):
             "_graphs": {},
             "_numbers": varying.Numbers(),
             "_buckets": None,
+            "_newcomers": Newcomers(),
             "_opened": None,
             "_served": None,
         }
@@ -342,7 +345,13 @@ class HybridBlock(HybridState, Block):
             raise NothingGiven(
                 "In HybridBlock, there must be one NDArray in the input. Please check the type of the args."
             )
-        if self._active and not kwargs and not is_recording() and _jit() != "false":
+        if (
+            self._active
+            and not kwargs
+            and not is_recording()
+            and _jit() != "false"
+            and not is_within()
+        ):
             if self._opened is None or not stays_open(self):
                 return self._through(args)
             return run_opened(self, args)
@@ -422,6 +431,8 @@ class HybridBlock(HybridState, Block):
             out = None if filled else serve_new_shape(self, leaves, tree, arrays)
             if out is not None:
                 return out
+            if self._opened is None and not filled and self._newcomers.has(self, key):
+                return run_once(self, args)
             if self._opened is None:
                 self._settle(args)
                 moving = [j for j, a in enumerate(key[1]) if type(a) is tuple and a[0] is _MOVES]

@@ -14,6 +14,7 @@ import numpy as np
 
 from mxjax import errors, settings
 from mxjax.array.handle import set_all, store
+from mxjax.array.indexing import taken_for_symbols
 from mxjax.array.ndarray import NDArray
 from mxjax.array.sparse import step_in_rows
 from mxjax.core import (
@@ -146,6 +147,22 @@ def _are_twins(one: Graph, other: Graph) -> bool:
     return here == there and all(s.mirroring is None for g in (one, other) for s in g.steps)
 
 
+def arrays_of(block: Any, out: Any) -> tuple[list[NDArray], Any]:
+    """A forward's results as a hybridized block of MXNet's gives them: the arrays, and the lists they stand in.
+
+    Raises:
+      NoArrays: there is something else among them.
+    """
+    leaves, tree = flatten(_in_lists(out))
+    for o in leaves:
+        if not isinstance(o, NDArray):
+            raise NoArrays(
+                f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
+                f"tuples, dicts of them), got {type(o).__name__}"
+            )
+    return leaves, tree
+
+
 class AsksForNumber(Exception):
     """A forward uses numbers handed to it otherwise than as operands of operators; ``leaves`` are their places."""
 
@@ -184,8 +201,10 @@ class CachedGraph:
         "parts",
         "rows",
         "shapes",
+        "small",
         "sources",
         "states",
+        "symbolic",
         "training",
         "tree",
         "whole",
@@ -216,6 +235,7 @@ class CachedGraph:
                 called[a._value()] = name
         kind = type(block).__name__.lower()
         listening = Listening(block, _RECORDS.__code__)
+        asked_before = taken_for_symbols[0]
         with listening.undone(), recording(kind, values[0].aval.device) as rec, listening:
             own = symbols_in(block)
             if own is not None:
@@ -246,13 +266,7 @@ class CachedGraph:
                 asked = [j for j, number in handed.items() if number.use.asked]
                 if asked:
                     raise AsksForNumber(asked)
-                out_leaves, self.tree = flatten(_in_lists(out))
-                for o in out_leaves:
-                    if not isinstance(o, NDArray):
-                        raise NoArrays(
-                            f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
-                            f"tuples, dicts of them), got {type(o).__name__}"
-                        )
+                out_leaves, self.tree = arrays_of(block, out)
                 # What the forward assigned to parameters, or to other arrays from outside, becomes further results.
                 self.states = [a for a, v in before.items() if a._v is not v and a._v is not None]
                 self.states += [w.handle for w in rec.written() if w.handle not in before]
@@ -316,7 +330,9 @@ class CachedGraph:
         self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
+        self.symbolic = taken_for_symbols[0] != asked_before  # it hands Symbols to the program
         self.fresh = True  # it has not been a program yet
+        self.small = False  # NumPy computed its first call
         self.inline = False  # every call is recorded operator by operator
         self.here: weakref.ref[Step] | None = (
             None  # the last operator of such a call, while others may follow
@@ -354,6 +370,7 @@ class CachedGraph:
         tried = (
             self.fresh and not self.inline and st.rehearsing is None and self._goes_by_call(values)
         )
+        self.small = self.small or tried
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
