@@ -155,8 +155,8 @@ def _array_v2(data: _Bytes, scalars: bool) -> Host | None:
     if kind <= 0:
         if scalars and 0 in shape and _of_1x():
             raise errors.MXNetError(
-                f"an array of shape {shape} was saved where shapes are NumPy's, and here a length of 0 means that it is "
-                "not known: load it within `mx.util.np_shape(True)`"
+                f"an array of shape {shape} was saved where shapes are NumPy's; here a length of 0 means that it "
+                "is not known: load it within `mx.util.np_shape(True)`"
             )
         return _contents(data, shape, code)
     if stored is None:

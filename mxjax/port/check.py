@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
 import importlib
 import importlib.util
@@ -156,11 +157,13 @@ class _Reader(ast.NodeVisitor):
                 self._import(node)
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
+        bound = _bindings(tree)
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Assign)
                 and len(node.targets) == 1
                 and isinstance(node.targets[0], ast.Name)
+                and bound[node.targets[0].id] == 1  # scopes are not told apart: it means one thing
             ):
                 what = self._name_of(node.value)
                 if what is not None and isinstance(node.value, ast.Attribute):
@@ -423,6 +426,21 @@ def _has_signature(kind: Any) -> bool:
 
 
 @functools.cache
+def _bindings(tree: ast.AST) -> collections.Counter[str]:
+    """How often each name is bound, imports aside: by assignments, loops, arguments, definitions."""
+    found: collections.Counter[str] = collections.Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found[node.id] += 1
+        elif isinstance(node, ast.arg):
+            found[node.arg] += 1
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found[node.name] += 1
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found[node.name] += 1
+    return found
+
+
 def _is_there(name: str) -> bool:
     """Whether a name of NumPy is there."""
     module, _, last = name.rpartition(".")
@@ -435,9 +453,9 @@ def _is_there(name: str) -> bool:
         pass
     here: Any = importlib.import_module("numpy")
     for part in name.split(".")[1:]:
-        here = getattr(here, part, None)
-        if here is None:
+        if not hasattr(here, part):
             return False
+        here = getattr(here, part)
     return True
 
 

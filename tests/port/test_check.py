@@ -97,6 +97,18 @@ def test_what_works_is_not_called_missing():
     assert not [f for f in found if f.verdict == "missing"]
 
 
+def test_names_that_mean_several_things_are_not_followed(tmp_path):
+    file = tmp_path / "old.py"
+    file.write_text(
+        "from mxnet import npx\nimport numpy as np\n"
+        "def one():\n    op = npx.batch_norm\n"
+        "def other(op):\n    op(size=3)\n"
+        "sole = npx.softmax\nsole(size=3)[:, np.newaxis]\n"
+    )
+    found = [(f.name, f.verdict) for f in check(file) if f.verdict == "missing"]
+    assert found == [("mx.npx.softmax(size=)", "missing")]
+
+
 def test_places_in_the_documents_are_right():
     for row in [*tables.exclusions().values(), *tables.differences().values()]:
         path, _, line = row.place.partition(":")
