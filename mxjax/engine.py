@@ -76,7 +76,8 @@ def explain() -> list[str]:
     """The engine's last decisions on how code runs, oldest first: a line each, with what was counted for it.
 
     Code runs call by call by NumPy until that has cost what a quickly compiled program does, by it until that has lost
-    what an optimised one costs, and by that from then on. The last lines are the accounts of quick programs.
+    what an optimised one costs, and by that from then on. The last lines are the accounts of quick programs, and of
+    hybridized networks that are none yet: by their name and the shape of their first input.
 
     Returns:
       list of str: a line for each decision.

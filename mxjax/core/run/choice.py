@@ -29,10 +29,15 @@ def graph_saves(saves: Pair, training: bool) -> Pair:
     return Pair(times * saves.quick, times * saves.whole)
 
 
+def graph_price(training: bool) -> float:
+    """How many times its own price a graph's program costs, with its derivative in training."""
+    return constants.DERIVATIVE_EQUATIONS if training else 1
+
+
 def buys_graph(lost: Pair, saves: Pair, prices: Pair, training: bool, coming: int) -> bool:
     """Whether a graph is a program from this run on: runs before lost so much, and this one would lose ``saves``."""
     for before, each, price in zip(lost, saves, prices, strict=True):
-        costs = price * (constants.DERIVATIVE_EQUATIONS if training else 1)
+        costs = price * graph_price(training)
         if before + each > costs or (before and coming * each > costs):
             return True
     return False

@@ -33,7 +33,7 @@ from . import choice, price
 from .constants import CALL
 from .forks import forked
 from .price import Pair
-from .tiers import decisions
+from .tiers import accounts, decisions
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
@@ -191,28 +191,62 @@ class Trial:
     A derivative is taken for twice the work, and three times the equations.
     """
 
-    __slots__ = ("_lost", "_prices", "_saves", "costs", "over", "stays")
+    __slots__ = (
+        "__weakref__", "_lost", "_name", "_prices", "_runs", "_saves", "_training", "costs", "over", "stays",
+    )  # fmt: skip
 
-    def __init__(self, costs: float, saves: Pair, prices: Pair):
+    def __init__(self, costs: float, saves: Pair, prices: Pair, name: str = "graph"):
         self.costs = costs
+        self._name = name
         self._saves = Pair(*[max(0.0, each) for each in saves])
         self._prices = prices
         self._lost = Pair(0.0, 0.0)
+        self._runs = 0
+        self._training = False  # whether the last run was one
         self.over = False  # it is a program from now on
         self.stays = False  # it goes by call for ever: its operators are part of another program
+        accounts.add(self)
 
     def again(self, training: bool) -> bool:
         """Count a run; whether it goes by call."""
         if not self.over:
             saves, coming = choice.graph_saves(self._saves, training), local.st.coming or 0
-            self.over = choice.buys_graph(self._lost, saves, self._prices, training, coming)
+            self._training = training
+            self._runs += 1
+            if choice.buys_graph(self._lost, saves, self._prices, training, coming):
+                self._decided(saves)
             self._lost = self._lost.more(saves)
         return not self.over
 
     def end(self, lost: float) -> None:
         """It is a program from now on: its segments have lost what one costs."""
-        self.over = True
         self._lost = self._lost._replace(whole=max(self._lost.whole, lost))
+        if not self.over:
+            self._decided(Pair(0.0, 0.0))
+
+    def _decided(self, saves: Pair) -> None:
+        self.over = True
+        accounts.discard(self)
+        lost, costs = self._fuller(saves)
+        decisions.append(
+            f"{self._name}: a program, for {self._runs} calls operator by operator would have cost about "
+            f"{lost / 1e3:.1f} ms more than its; it costs about {costs / 1e3:.1f} ms"
+        )
+
+    def account(self) -> str:
+        """What its runs operator by operator have lost so far, beside what a program costs."""
+        if self.stays:
+            return f"{self._name}: operator by operator for good, whose programs others share"
+        lost, costs = self._fuller(Pair(0.0, 0.0))
+        return (
+            f"{self._name}: {self._runs} calls operator by operator took about {lost / 1e3:.1f} ms more than its "
+            f"program would; that costs about {costs / 1e3:.1f} ms"
+        )
+
+    def _fuller(self, saves: Pair) -> tuple[float, float]:
+        """What the fuller account holds with this run, and its price."""
+        times = choice.graph_price(self._training)
+        return self._lost.more(saves).fuller(Pair(*[each * times for each in self._prices]))[1:]
 
     @property
     def lost(self) -> float:
@@ -267,7 +301,8 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
         )
         equations += bound.size.equations
         long += bound.size.long
-    return Trial(costs, saves, prices.both(equations, long))
+    shape = graph.avals[0].shape if graph.avals else ()
+    return Trial(costs, saves, prices.both(equations, long), f"{graph.name} {shape}")
 
 
 def hold(step: Step, graph: Graph) -> None:

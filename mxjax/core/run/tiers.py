@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 
@@ -35,14 +35,20 @@ _cold = settings.snapshot("engine.cold")
 _deterministic = settings.snapshot("determinism.enabled")
 
 
-#: What was decided last, for `mx.engine.explain`, and the quick programs that may be optimised yet.
+class Account(Protocol):
+    """What was lost so far, beside what ends that."""
+
+    def account(self) -> str: ...
+
+
+#: What was decided last, for `mx.engine.explain`, and the quick programs and graphs of which it is still open.
 decisions: deque[str] = deque(maxlen=256)
-_open: weakref.WeakSet[Later] = weakref.WeakSet()
+accounts: weakref.WeakSet[Account] = weakref.WeakSet()
 
 
 def explain() -> list[str]:
-    """The last decisions, oldest first, and the accounts of quick programs."""
-    return [*decisions, *sorted(later.account() for later in _open)]
+    """The last decisions, oldest first, and the accounts that are open: of quick programs, and of graphs."""
+    return [*decisions, *sorted(each.account() for each in accounts)]
 
 
 def say(
@@ -99,7 +105,7 @@ class Later:
         self._asks = True  # whether there is a core to compile on is still to be asked
         self._beside: _Beside | None = None
         self.runs = 0
-        _open.add(self)
+        accounts.add(self)
 
     def account(self) -> str:
         """What the quick program has lost so far, beside what the optimised one costs."""
@@ -133,7 +139,7 @@ class Later:
                 raise
             return None
         finally:
-            _open.discard(self)
+            accounts.discard(self)
         reason = f"optimised: it ran {self.runs} times"
         tell_compiled(self._name, self._device, compiled, self._options, reason, start, "again")
         return compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 
 import jax
@@ -243,6 +244,41 @@ def test_the_last_decisions_are_told_with_their_accounts():
     assert any("call by call would have cost about" in line for line in told)
     assert any("compiled quickly in" in line for line in told)
     assert any("runs lost about" in line and "optimising it costs about" in line for line in told)
+
+
+def test_a_hybridized_network_has_an_account_of_its_own():
+    class Squares(mx.gluon.nn.HybridBlock):
+        def forward(self, x):
+            for _ in range(6):
+                x = (x * x + x) / 2
+            return x
+
+    net = Squares()
+    net.hybridize()
+    x = mx.np.ones((37, 5))
+
+    def told(calls: str) -> list[str]:
+        return [
+            line for line in mx.engine.explain() if line.startswith(f"squares (37, 5): {calls}")
+        ]
+
+    for calls in (1, 2, 3):
+        net(x).asnumpy()
+        assert len(told(f"{calls} calls operator by operator took about")) == 1
+    calls = 3
+    while calls < 400 and not told("a program, for"):
+        net(x).asnumpy()
+        calls += 1
+    assert told(f"a program, for {calls} calls operator by operator would have cost about")
+    assert not told(f"{calls} calls") and not told(f"{calls - 1} calls")  # the account is closed
+    lost, costs = (float(n) for n in re.findall(r"about ([0-9.]+) ms", told("a program")[0]))
+    # At half of the price where its segment is one of the last again and again.
+    assert constants.PART * costs <= lost < costs * (1 + 2 / calls)
+
+    alone = mx.gluon.nn.Activation("relu")
+    alone.hybridize()
+    alone(mx.np.ones((41, 5))).asnumpy()
+    assert any("(41, 5): operator by operator for good" in line for line in mx.engine.explain())
 
 
 # ---- loops whose length is known
