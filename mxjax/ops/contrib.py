@@ -446,6 +446,21 @@ def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) ->
     )
 
 
+def cell_weights(
+    corners: Any, cells: tuple[int, int], size: tuple[int, int], ratio: int, aligned: bool
+) -> tuple[Any, Any]:
+    """How much each row and each column of an image counts in a region's cells: (ph, h) and (pw, w).
+
+    The samples lie on a grid, so that their mean is a product of a matrix for the rows and one for the columns.
+    """
+    x0, y0, x1, y1 = (corners[k] - (0.5 if aligned else 0.0) for k in range(4))
+    width, height = x1 - x0, y1 - y0
+    if not aligned:
+        width, height = jnp.maximum(width, 1.0), jnp.maximum(height, 1.0)
+    rows = _cell_weights(y0, height, cells[0], size[0], ratio)
+    return rows, _cell_weights(x0, width, cells[1], size[1], ratio)
+
+
 @op(
     nd_contrib="ROIAlign",
     samples=[
@@ -479,18 +494,14 @@ def roi_align(
         raise ValueError(
             f"position_sensitive=True needs a multiple of {ph} * {pw} channels, got {data.shape[1]}"
         )
-    shift = 0.5 if aligned else 0.0
     h, w = data.shape[2:]
 
     def one(roi: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
-        x0, y0, x1, y1 = (roi[k] * spatial_scale - shift for k in range(1, 5))
-        width, height = x1 - x0, y1 - y0
-        if not aligned:
-            width, height = jnp.maximum(width, 1.0), jnp.maximum(height, 1.0)
-        # The samples lie on a grid, so their mean is a product of a matrix for the rows and one for the columns.
-        rows = _cell_weights(y0, height, ph, h, sample_ratio).astype(data.dtype)
-        columns = _cell_weights(x0, width, pw, w, sample_ratio).astype(data.dtype)
+        rows, columns = cell_weights(
+            roi[1:5] * spatial_scale, (ph, pw), (h, w), sample_ratio, aligned
+        )
+        rows, columns = rows.astype(data.dtype), columns.astype(data.dtype)
         if position_sensitive:
             own = image.reshape(-1, ph, pw, h, w)
             means = jnp.einsum("cijyx,iy,jx->cij", own, rows, columns)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .contrib import _bilinear, _iou, samples_a_cell, unsuppressed
+from .contrib import _bilinear, _iou, cell_weights, samples_a_cell, unsuppressed
 from .numbers import half_away
 from .samples import Given, case, f
 from .table import constant, op
@@ -545,3 +545,61 @@ def rroi_align(
 
     data, rois = lax.stop_gradient(data), lax.stop_gradient(rois)
     return jax.vmap(one)(rois)
+
+
+@op(
+    nd_contrib="mrcnn_mask_target",
+    samples=[
+        case(
+            Given([[[2.3, 4.3, 2.2, 3.3], [1.5, 2.5, 5.9, 5.4]]]),
+            f(1, 3, 6, 6),
+            Given([[2, 0]]),
+            Given([[2, 1]]),
+            num_rois=2,
+            num_classes=3,
+            mask_size=(2, 2),
+        ),
+    ],
+    outputs=2,
+    results=("mask_targets", "mask_cls"),
+    differentiable=False,
+    smooth=False,
+    loops=True,
+)
+def mrcnn_mask_target(
+    rois: Any,
+    gt_masks: Any,
+    matches: Any,
+    cls_targets: Any,
+    *,
+    num_rois: int,
+    num_classes: int,
+    mask_size: Any,
+    sample_ratio: int = 2,
+    aligned: bool = False,
+) -> Any:
+    """What the mask branch of a Mask R-CNN learns (He et al. 2017): masks of the regions, and which classes count.
+
+    rois: (B, N, 4) corners in pixels; gt_masks: (B, M, H, W); matches: (B, N), the mask of each region; cls_targets:
+    (B, N), its class from 0, the background left out. Gives (B, N, num_classes, *mask_size) twice: the means of
+    bilinear samples in the cells of the region, the same for each class, and 1 for the region's class, 0 for others.
+    MXNet has it in its builds for GPUs alone.
+    """
+    if rois.shape[1] != num_rois:
+        raise ValueError(
+            f"num_rois={num_rois}, but rois has shape {rois.shape}: expected (B, {num_rois}, 4)"
+        )
+    size = (mask_size, mask_size) if isinstance(mask_size, int) else tuple(mask_size)
+
+    def one(roi: Any, match: Any, masks: Any) -> Any:
+        mask = masks[jnp.clip(match.astype("int32"), 0, masks.shape[0] - 1)]
+        rows, columns = cell_weights(roi, size, mask.shape, sample_ratio, aligned)
+        return jnp.einsum("yx,iy,jx->ij", mask, rows, columns).astype(rois.dtype)
+
+    sampled = jax.vmap(jax.vmap(one, (0, 0, None)))(rois, matches, gt_masks)
+    own = cls_targets[..., None] == jnp.arange(num_classes, dtype=cls_targets.dtype)
+    shape = (*own.shape, *size)
+    return (
+        jnp.broadcast_to(sampled[:, :, None], shape),
+        jnp.broadcast_to(own[..., None, None], shape).astype(rois.dtype),
+    )

@@ -105,3 +105,55 @@ def test_regions_with_infinities_and_nan(number):
     assert got.asnumpy().ravel().tolist() == want
     want = [0, 0, 0, 0, 2, 0, 0, 0, 1] if infinite else [0, 0, 0, 0, 0, 0, 0, 0, 2]
     assert x.grad.asnumpy().ravel().tolist() == want
+
+
+def bilinear(mask, y, x):
+    """A picture's value between its pixels; nothing more than a pixel outside."""
+    h, w = mask.shape
+    if not (-1 <= y <= h and -1 <= x <= w):
+        return 0.0
+    y, x = min(max(y, 0.0), h - 1.0), min(max(x, 0.0), w - 1.0)
+    top, left = int(y), int(x)
+    bottom, right = min(top + 1, h - 1), min(left + 1, w - 1)
+    upper = mask[top, left] * (1 - (x - left)) + mask[top, right] * (x - left)
+    lower = mask[bottom, left] * (1 - (x - left)) + mask[bottom, right] * (x - left)
+    return upper * (1 - (y - top)) + lower * (y - top)
+
+
+@pytest.mark.parametrize(("ratio", "aligned"), [(2, False), (3, True), (0, False)])
+def test_mrcnn_mask_target(ratio, aligned):
+    rng = np.random.RandomState(3)
+    masks = rng.rand(2, 3, 7, 9)
+    rois = rng.rand(2, 2, 4) * 3 + [0, -2, 4, 3]
+    matches, classes, size = np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 1]]), (3, 2)
+    sampled, own = mx.nd.contrib.mrcnn_mask_target(
+        *[mx.nd.array(a) for a in (rois, masks, matches, classes)],
+        num_rois=2, num_classes=4, mask_size=size, sample_ratio=ratio, aligned=aligned,
+    )  # fmt: skip
+    assert sampled.shape == own.shape == (2, 2, 4, *size)
+    for b, n in np.ndindex(2, 2):
+        x0, y0, x1, y1 = rois[b, n] - (0.5 if aligned else 0)
+        cell = np.array([y1 - y0, x1 - x0])
+        cell = (cell if aligned else np.maximum(cell, 1)) / size
+        counts = [ratio] * 2 if ratio else np.ceil(cell).astype(int)
+        for i, j in np.ndindex(size):
+            values = [
+                bilinear(
+                    masks[b, matches[b, n]],
+                    y0 + (i + (p + 0.5) / counts[0]) * cell[0],
+                    x0 + (j + (q + 0.5) / counts[1]) * cell[1],
+                )
+                for p, q in np.ndindex(*counts)
+            ]
+            np.testing.assert_allclose(
+                sampled.asnumpy()[b, n, :, i, j], [np.mean(values)] * 4, rtol=1e-5, atol=1e-6
+            )
+        np.testing.assert_array_equal(own.asnumpy()[b, n, :, 0, 0], np.eye(4)[classes[b, n]])
+
+
+def test_mrcnn_mask_target_takes_as_many_regions_as_it_says():
+    with pytest.raises(ValueError, match=r"num_rois=3.*\(1, 2, 4\)"):
+        mx.nd.contrib.mrcnn_mask_target(
+            mx.nd.zeros((1, 2, 4)), mx.nd.zeros((1, 1, 5, 5)), mx.nd.zeros((1, 2)), mx.nd.zeros((1, 2)),
+            num_rois=3, num_classes=2, mask_size=(2, 2),
+        )  # fmt: skip

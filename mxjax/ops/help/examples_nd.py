@@ -133,6 +133,7 @@ Proposal | nd.ones((1, 4, 3, 3)) ; nd.ones((1, 8, 3, 3)) ; nd.array([[48.0, 48.0
 MultiProposal | nd.ones((2, 4, 3, 3)) ; nd.ones((2, 8, 3, 3)) ; nd.array([[48.0, 48.0, 1.0], [40.0, 44.0, 1.5]]) | scales=(1.0, 2.0), ratios=(1.0,), rpn_post_nms_top_n=5, output_score=True | S | [(10, 5), (10, 1)]
 psroi_pooling | nd.ones((1, 8, 6, 6)) ; nd.array([[0.0, 0.0, 0.0, 3.0, 3.0], [0.0, 1.0, 1.0, 4.0, 5.0]]) | spatial_scale=1.0, output_dim=2, pooled_size=2, group_size=2 | s | (2, 2, 2, 2)
 deformable_psroi_pooling | nd.ones((1, 8, 6, 6)) ; nd.array([[0.0, 0.0, 0.0, 3.0, 3.0], [0.0, 1.0, 1.0, 4.0, 5.0]]) | spatial_scale=1.0, output_dim=2, pooled_size=2, group_size=2, no_trans=True, sample_per_part=2 | s | (2, 2, 2, 2)
+mrcnn_mask_target | nd.array([[[1.0, 1.0, 4.0, 3.0]]]) ; nd.ones((1, 2, 6, 6)) ; nd.array([[1]]) ; nd.array([[0]]) | num_rois=1, num_classes=3, mask_size=(2, 2) | S | [(1, 1, 3, 2, 2), (1, 1, 3, 2, 2)]
 rroi_align | nd.ones((1, 2, 6, 6)) ; nd.array([[0.0, 3.0, 3.0, 4.0, 3.0, 30.0]]) | pooled_size=(2, 2), spatial_scale=1.0, sampling_ratio=2 | s | (1, 2, 2, 2)
 take@nd | nd.array([[1.0, 2.0], [3.0, 4.0]]) ; nd.array([1, 0], dtype='int32') | axis=0 | v | array([[3., 4.],\n       [1., 2.]], dtype=float32)
 batch_take | nd.array([[1.0, 2.0], [3.0, 4.0]]) ; nd.array([1, 0], dtype='int32') |  | v | array([2., 3.], dtype=float32)

@@ -71,6 +71,7 @@ clip_gradient float: Gradients are cut off at this absolute value, after ``resca
 clip_weights float: New weights are cut off at this absolute value; negative: never.
 cls_pred array: The predicted scores of classes, shape (B, classes + 1, N).
 cls_prob array: The probabilities of classes, shape (B, classes + 1, N).
+cls_targets array: The class of each region from 0, without the background, shape (B, N).
 compute_size int: Taken for compatibility, and not used.
 condition array: Where it is not 0, elements come from ``x``.
 constant_value float: The number that is added around in the mode ``constant``.
@@ -136,6 +137,7 @@ grad_scale float: A factor of the gradient.
 grads_sum_sq array: The sum of squares of each gradient, shape (number of weights,).
 grid array: Where to read: (N, 2, H, W), x and y from -1 to 1.
 group_size int: How many cells a region has on each side in the channels; ``pooled_size`` if it is 0.
+gt_masks array: The objects' masks in the image's size, shape (B, M, H, W).
 h array: The places to which columns are added, shape (1, d), from 0 to below ``out_dim``.
 h_w ints: The height and width of the window.
 heads int: The number of attention's heads.
@@ -212,6 +214,7 @@ m array: The input.
 margin float: The margin of the hinge loss.
 marks array: The kinds of events, shape (N, T), int32.
 mask array: True (or 1) where elements count; broadcasts against the input.
+mask_size ints: Height and width of the masks that are learnt.
 matches array: For each anchor the number of its true box, shape (B, N).
 max_bias array: The upper bound of the bias's range, shape (1,).
 max_calib_range float: The upper bound of the range that was found by calibration.
@@ -261,6 +264,7 @@ nsize int: How many neighbouring channels count, odd.
 num int: How many numbers.
 num_args int: The number of arrays; it is counted if left out.
 num_arrays int: The number of arrays.
+num_classes int: How many classes there are, without the background.
 num_deformable_group int: In how many groups of channels offsets are their own.
 num_filter int: The number of output channels.
 num_group int: In how many groups channels are computed apart.
@@ -268,6 +272,7 @@ num_groups int: The number of groups; it divides the channels.
 num_hidden int: The number of outputs.
 num_layers int: The number of layers, one upon the other.
 num_outputs int: The number of parts.
+num_rois int: How many regions each image has, N.
 num_weights int: The number of weights.
 off_value float: The number elsewhere.
 offset int: Which diagonal: 0 the main one, positive above it, negative below.
@@ -636,6 +641,8 @@ triu.k int: From which diagonal elements stay.
 triu_indices.m int: The number of columns; ``n`` if it is left out.
 triu_indices.n int: The number of rows.
 unwrap.p array: The phases.
+mrcnn_mask_target.rois array: The corners of the regions in pixels, shape (B, N, 4).
+mrcnn_mask_target.matches array: For each region the number of its object's mask, shape (B, N).
 up_sampling.data arrays: The images, shape (N, C, H, W); for ``bilinear`` followed by the kernel.
 up_sampling.scale int: The factor of height and width.
 vander.N int: The number of columns; the vector's length if it is left out.

@@ -237,6 +237,7 @@ multibox_target: a list: offsets (B, N * 4), their mask (B, N * 4), and classes 
 multibox_detection: shape (B, N, 6): class (-1: nothing), score and corners.
 Proposal MultiProposal: shape (boxes, 5): image number and corners; with ``output_score`` a list with the scores (boxes, 1).
 psroi_pooling deformable_psroi_pooling: shape (R, output_dim, pooled_size, pooled_size).
+mrcnn_mask_target: a list: the masks and which classes count, both (B, N, num_classes, height, width).
 rroi_align roi_align roi_pooling: shape (R, C, height, width) of ``pooled_size``.
 image_to_tensor: shape (C, H, W), or (N, C, H, W); float32.
 image_normalize image_flip_left_right image_flip_top_bottom image_random_flip_left_right image_random_flip_top_bottom: of the input's shape and dtype.
