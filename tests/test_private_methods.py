@@ -7,6 +7,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, nd
+from mxjax.gluon.data.vision import transforms
 
 
 def test_rows_and_slices_of_an_array():
@@ -129,3 +130,132 @@ def test_a_child_that_names_its_parameters_otherwise(tmp_path):
         net[1].weight.set_data(np.zeros((2, 3)))
         net.load_parameters(file)
         np.testing.assert_array_equal(net[1].weight.data().asnumpy(), np.ones((2, 3)))
+
+
+def test_keys_as_slices():
+    key = (1, slice(0, 3), -1)
+    slices, axes = nd.NDArray._basic_indexing_key_int_to_slice(key)
+    assert slices == (slice(1, 2), slice(0, 3), slice(-1, None))
+    assert axes == (0, 2)
+    parts = (slice(None, None, 2), slice(-1, None), slice(3, None, -2))
+    assert nd.NDArray._basic_indexing_sliced_shape(parts, (2, 3, 4)) == (1, 1, 2)
+    begins = nd.NDArray._basic_indexing_key_to_begin_end_step
+    assert begins(parts, (2, 3, 4)) == ((None, -1, 3), (None, None, None), (2, None, -2))
+    assert begins(parts, (2, 3, 4), keep_none=False) == ((0, 2, 3), (2, 3, -1), (2, 1, -2))
+    ends = nd.NDArray._basic_indexing_contiguous_flat_begin_end
+    assert ends((slice(1, 2), slice(1, 3), slice(0, 4)), (2, 3, 4)) == (16, 24)
+    assert nd.NDArray._drop_int_axes((2, 1, 3, 1), (1, 3)) == (2, 3)
+    assert nd.NDArray._drop_int_axes((1,), (0,)) == (1,)
+    assert nd.NDArray._drop_slice_none_at_end((1, slice(None))) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("key", "places", "new"),
+    [
+        (([0, 1], [1, 2], [0, 0]), [[0, 1], [1, 2], [0, 0]], ()),
+        (
+            (slice(None), [1, 2], [0, 0]),
+            [[[0, 0], [1, 1]], [[1, 2], [1, 2]], [[0, 0], [0, 0]]],
+            (),
+        ),
+        (([0, 1], slice(0, 2), slice(None)), [[[0, 0], [1, 1]], [[0, 1], [0, 1]]], ()),
+        (
+            (None, [0, 1], slice(None), 1),
+            [[[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [0, 1, 2]], [[1, 1, 1], [1, 1, 1]]],
+            (1,),
+        ),
+    ],
+)
+def test_an_advanced_key_as_positions(key, places, new):
+    array = nd.array(np.arange(24).reshape(2, 3, 4))
+    indices, axes = array._get_index_nd(key)
+    assert indices.dtype == np.int64
+    np.testing.assert_array_equal(indices.asnumpy(), places)
+    assert axes == new
+    array._set_nd_advanced_indexing(key, -1)
+    assert (array._get_nd_advanced_indexing(key).asnumpy() == -1).all()
+    assert (array.asnumpy() == -1).sum() == np.unique(
+        np.reshape(places, (len(places), -1)), axis=1
+    ).shape[1] * (4 if len(places) == 2 else 1)
+
+
+def test_values_for_a_part():
+    array = nd.zeros((2, 2), dtype="int32")
+    made = array._prepare_value_nd(np.array([[1.0], [2.7]]), (2,), squeeze_axes=(1,))
+    assert made.dtype == np.int32
+    np.testing.assert_array_equal(made.asnumpy(), [1, 2])
+    np.testing.assert_array_equal(array._prepare_value_nd([1, 2], (2, 2)).asnumpy(), [[1, 2]] * 2)
+    with pytest.raises(ValueError, match="broadcast"):
+        array._prepare_value_nd([[1, 2, 3]], (2, 2))
+    with pytest.raises(TypeError, match="assignment with non-array-like"):
+        array._prepare_value_nd("a", (2,))
+    array._scatter_set_nd(nd.array([7, 8]), nd.array([[0, 1], [1, 1]]))
+    np.testing.assert_array_equal(array.asnumpy(), [[0, 7], [0, 8]])
+    assert array._full(3) is array
+    np.testing.assert_array_equal(array.asnumpy(), [[3, 3], [3, 3]])
+
+
+def test_what_transforms_keep():
+    first = {
+        "RandomBrightness": (0.7, 1.3),
+        "RandomSaturation": (0.7, 1.3),
+        "RandomHue": (0.7, 1.3),
+    }
+    assert {name: getattr(transforms, name)(0.3)._args for name in first} == first
+    assert transforms.RandomContrast(1.3)._args == (0, 2.3)
+    assert transforms.RandomColorJitter(0.1, 0.2, 0.3, 0.4)._args == (0.1, 0.2, 0.3, 0.4)
+    assert transforms.CenterCrop((3, 4), 2)._args == (3, 4, 2)
+    with mx.config.scope(compat_version="1.9"):
+        assert transforms.CenterCrop(3)._args == ((3, 3), 1)
+    assert transforms.RandomCrop(3)._args == ((0, 1), (0, 1), 3, 3, 1)
+    crop = transforms.CropResize(1, 2, 3, 4, 5)
+    assert (crop._x, crop._y, crop._width, crop._height) == (1, 2, 3, 4)
+    assert (crop._size, crop._interpolation) == (5, None)
+
+
+def test_the_shares_of_colours_that_augmenters_keep():
+    gray = np.array([[[0.299, 0.587, 0.114]]], np.float32)
+    np.testing.assert_array_equal(mx.image.ContrastJitterAug(0.1).coef.asnumpy(), gray)
+    np.testing.assert_array_equal(mx.image.SaturationJitterAug(0.1).coef.asnumpy(), gray)
+    mat = mx.image.RandomGrayAug(0.5).mat.asnumpy()
+    np.testing.assert_array_equal(mat, np.repeat(np.float32([[0.21], [0.72], [0.07]]), 3, axis=1))
+    hue = mx.image.HueJitterAug(0.1)
+    np.testing.assert_allclose(hue.tyiq[0], gray[0, 0], rtol=1e-6)
+    np.testing.assert_array_equal(hue.ityiq[:, 0], [1, 1, 1])
+
+
+def test_the_blocks_of_a_chain():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(2), gluon.nn.Dense(3))
+    assert net._layers == [net[0], net[1]]
+
+    class Own(gluon.nn.Sequential):
+        def __init__(self):
+            super().__init__()
+            self._layers = ["mine"]
+
+    assert Own()._layers == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("version", "rates", "wanted", "weightless"),
+    [("1.9", (0.3, 0.01), 0.012603184531953925, 0.3), ("2.0", (0.01,), 0.042010613, 1.0)],
+)
+def test_the_factor_of_lars(version, rates, wanted, weightless):
+    with mx.config.scope(compat_version=version):
+        optimizer = mx.optimizer.LARS(
+            learning_rate=0.1,
+            eta=0.01,
+            epsilon=0 if version == "1.9" else 1e-8,
+            param_idx2name={1: "x_bias"},
+        )
+        weight, grad = nd.array([1.0, 2]), nd.array([0.5, 0.1])
+        np.testing.assert_allclose(optimizer._get_lars(0, weight, grad, *rates), wanted, rtol=1e-6)
+        np.testing.assert_allclose(optimizer._get_lars(0, weight * 0, grad, *rates), weightless)
+        np.testing.assert_allclose(optimizer._get_lars(1, weight, grad, *rates), weightless)
+        optimizer.rescale_grad = 0.5
+        norms = [
+            optimizer._l2norm(nd.array([3.0, 4])),
+            optimizer._l2norm(nd.array([3.0, 4]), rescale=True),
+        ]
+        assert [float(n if version == "1.9" else n.asscalar()) for n in norms] == [5, 2.5]

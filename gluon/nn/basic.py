@@ -20,11 +20,19 @@ from ..parameter import Parameter
 from .activations import activation_in
 
 
+class _Layers:
+    """`_layers`, the list of a chain's blocks in MXNet 2; no property: subclasses may have such an attribute."""
+
+    def __get__(self, chain: Any, of: Any = None) -> Any:
+        return self if chain is None else list(chain._children.values())
+
+
 class _Container:
     """What Sequential and HybridSequential share: a chain of numbered children."""
 
     _is_sequence = True
     _children: Any
+    _layers = _Layers()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and not isinstance(args[0], str | None):

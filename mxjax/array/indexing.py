@@ -226,13 +226,6 @@ class Indexing(Handle):
     # view.
     _legacy = True
 
-    @staticmethod
-    def _basic_indexing_slice_is_contiguous(slc: Any, shape: tuple[int, ...]) -> bool:
-        """Whether a part of an array of this shape lies in one piece, as programs of MXNet's time ask."""
-        steps = np.cumprod([1, *shape[:0:-1]])[::-1]
-        whole = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, tuple(steps))
-        return bool(whole[slc].flags["C_CONTIGUOUS"])
-
     def __getitem__(self, key: Any) -> Any:
         v = self._v or self._value()
         dims = v.aval.shape

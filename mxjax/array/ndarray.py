@@ -22,11 +22,12 @@ from .handle import COPY, ZEROS, Variable, cast, to_value
 from .indexing import Indexing
 from .interop import Interop
 from .methods import NDMethods
+from .older_indexing import OlderIndexing
 from .protocol import Protocol
 from .view import View, alias, converted
 
 
-class NDArray(NDMethods, Indexing, Protocol, Interop):
+class NDArray(NDMethods, Indexing, OlderIndexing, Protocol, Interop):
     """A multi-dimensional array on one device.
 
     Calls on it are recorded and run together when a result is needed (``asnumpy``, printing,

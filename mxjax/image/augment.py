@@ -262,7 +262,15 @@ class BrightnessJitterAug(_OfValues):
         return pixels * (1.0 + random.uniform(-self.brightness, self.brightness))
 
 
-class ContrastJitterAug(_OfValues):
+class _OfGray(_OfValues):
+    """What is blended with gray: `coef`, as MXNet calls the shares of the colours in it."""
+
+    @property
+    def coef(self) -> Any:
+        return as_array(_GRAY.reshape(1, 1, 3))
+
+
+class ContrastJitterAug(_OfGray):
     """Blended with its mean gray, by a factor between 1 - `contrast` and 1 + `contrast`.
 
     Args:
@@ -279,7 +287,7 @@ class ContrastJitterAug(_OfValues):
         return pixels * alpha + np.asarray((1.0 - alpha) * gray, pixels.dtype)
 
 
-class SaturationJitterAug(_OfValues):
+class SaturationJitterAug(_OfGray):
     """Blended with its gray, by a factor between 1 - `saturation` and 1 + `saturation`.
 
     Args:
@@ -304,8 +312,8 @@ class HueJitterAug(_OfValues):
     """
 
     _in_place = False
-    _to_yiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-    _from_yiq = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
+    tyiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+    ityiq = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 
     def __init__(self, hue: float):
         super().__init__(hue=hue)
@@ -315,7 +323,7 @@ class HueJitterAug(_OfValues):
         angle = random.uniform(-self.hue, self.hue) * np.pi
         turn = np.eye(3)
         turn[1:, 1:] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-        return pixels @ (self._from_yiq @ turn @ self._to_yiq).T.astype(pixels.dtype)
+        return pixels @ (self.ityiq @ turn @ self.tyiq).T.astype(pixels.dtype)
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -386,6 +394,10 @@ class RandomGrayAug(_OfValues):
     def __init__(self, p: float):
         super().__init__(p=p)
         self.p = p
+
+    @property
+    def mat(self) -> Any:
+        return as_array(np.repeat(self._mix[:, None], 3, axis=1).astype(np.float32))
 
     def __call__(self, src: Any) -> Any:
         return super().__call__(src) if random.random() < self.p else src

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -13,19 +14,13 @@ from mxjax.modes import generation
 from ..display.wording import worded
 from ..ops.optimizer import beside
 from .optimizer import Optimizer, register
-from .rules import Rule, States, is_on, moment, prepare
+from .rules import Rule, States, is_on, moment, prepare, renamed
 
 __all__ = ["RMSProp", "AdaGrad", "AdaDelta", "Ftrl", "FTML", "GroupAdaGrad"]
 
 
 def _zeros(weight: jax.Array, count: int) -> States:
     return tuple(jnp.zeros(weight.shape, weight.dtype) for _ in range(count))
-
-
-def _renamed(kwargs: dict[str, Any], old: str, value: float) -> float:
-    """An argument under the name that it had in MXNet 1, taken out of the others; ``value`` where it is not there."""
-    given = kwargs.pop(old, None)
-    return value if given is None else float(given)
 
 
 def rmsprop_rule(
@@ -70,8 +65,8 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-8, centered: bool = False, clip_weights: float | None = None,
         use_fused_step: bool = True, **kwargs: Any,
     ):  # fmt: skip
-        self.rho = _renamed(kwargs, "gamma1", rho)
-        self.momentum = _renamed(kwargs, "gamma2", momentum)
+        self.rho = renamed(kwargs, "gamma1", rho)
+        self.momentum = renamed(kwargs, "gamma2", momentum)
         super().__init__(learning_rate=learning_rate, use_fused_step=use_fused_step, **kwargs)
         self.epsilon = epsilon
         self.centered = centered
@@ -122,8 +117,13 @@ class AdaGrad(Optimizer):
         self, learning_rate: float | None = 0.01, epsilon: float = 1e-6,
         use_fused_step: bool = True, **kwargs: Any,
     ):  # fmt: skip
-        self.epsilon = _renamed(kwargs, "eps", epsilon)
+        self.epsilon = renamed(kwargs, "eps", epsilon)
         super().__init__(learning_rate=learning_rate, use_fused_step=use_fused_step, **kwargs)
+
+    @property
+    def float_stable_eps(self) -> float:
+        """`epsilon`, as MXNet 1 calls it."""
+        return self.epsilon
 
     def init(self, weight: jax.Array) -> States:
         return _zeros(weight, 1)
@@ -298,4 +298,7 @@ class FTML(Optimizer):
 
     def numbers(self, lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:
         beta1, beta2 = self._kernel(self.beta1), self._kernel(self.beta2)
-        return lr, wd, (1.0 - beta1**t) / lr, 1.0 / (1.0 - beta2**t)
+        rest = 1.0 - beta1**t
+        # A rate of 0 is a division by zero as C has it: the weights become NaN, as in MXNet.
+        of_d = math.copysign(math.inf, lr) if isinstance(lr, (int, float)) and not lr else rest / lr
+        return lr, wd, of_d, 1.0 / (1.0 - beta2**t)

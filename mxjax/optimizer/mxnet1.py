@@ -26,7 +26,7 @@ DEFAULTS: dict[type[Optimizer], dict[str, Any]] = {
     sgd.NAG: {"learning_rate": None, "momentum": 0.0},
     sgd.DCASGD: {"learning_rate": None},
     sgd.SGLD: {"learning_rate": None},
-    sgd.LARS: {"learning_rate": None, "epsilon": 0.0},
+    sgd.LARS: {"learning_rate": None, "epsilon": 0.0, "aggregate_num": 4},
     adam.Adam: {},
     adaptive.AdaGrad: {"learning_rate": None, "epsilon": 1e-7},
     adaptive.AdaDelta: {"learning_rate": None, "epsilon": 1e-5},
@@ -89,6 +89,14 @@ def _nag_rule(
         nesterov=nesterov,
     )
     return new, tuple(mom - lr * wd * (new - weight) for mom in after)
+
+
+def _lars_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, change: Any, **statics: Any
+) -> tuple[jax.Array, States]:  # fmt: skip
+    """The momentum grows as the learning rate does."""
+    moved = tuple([(mom * change).astype(mom.dtype) for mom in states])
+    return sgd.lars_rule(weight, grad, moved, rescale, lr, wd, **statics)
 
 
 def _adagrad_rule(
@@ -199,7 +207,8 @@ for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.ftml_r
     OF_MXNET1[_rule] = _clipping_the_decay(_rule)
 OF_MXNET1[adaptive.rmsprop_rule] = _clipping_the_decay(_rmsprop_rule)
 OF_MXNET1 |= {
-    sgd.nag_rule: _nag_rule, adaptive.adagrad_rule: _adagrad_rule, adaptive.adadelta_rule: _adadelta_rule,
+    sgd.nag_rule: _nag_rule, sgd.lars_rule: _lars_rule,
+    adaptive.adagrad_rule: _adagrad_rule, adaptive.adadelta_rule: _adadelta_rule,
     adaptive.group_adagrad_rule: adaptive.group_adagrad(rooted),
     sgd.dcasgd_rule: _dcasgd_rule, sgd.plain_rule: _plain_rule,
 }  # fmt: skip

@@ -144,7 +144,7 @@ class Optimizer(Shown):
     _former: ClassVar[tuple[str, ...]] = ()
     #: How names of weights end that decay in MXNet 1, where nothing says another.
     _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
-    _numbers_have_memory: ClassVar[bool] = False
+    _numbers_have_memory: bool = False
     _init_reads_weight: ClassVar[bool] = False
     #: Set while a trainer updates weights whose gradients may have overflowed.
     guard: rules.Guard | None = None

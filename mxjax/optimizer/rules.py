@@ -155,6 +155,12 @@ def _form_of_states(optimizer: Any, struct: Any) -> Any:
     return tuple([(tuple([axes.get(n, n) for n in m.shape]), m.dtype) for m in made])
 
 
+def renamed(kwargs: dict[str, Any], old: str, value: float) -> float:
+    """An argument under the name that it had in MXNet 1, taken out of the others; ``value`` where it is not there."""
+    given = kwargs.pop(old, None)
+    return value if given is None else float(given)
+
+
 def norm(x: jax.Array) -> jax.Array:
     """The Euclidean norm over all elements."""
     return jnp.sqrt(jnp.sum(jnp.square(x)))

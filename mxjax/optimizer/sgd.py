@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mxjax.errors import MXNetValueError
+from mxjax.modes import generation
 
 from ..display.wording import worded
 from .optimizer import Optimizer, register
-from .rules import States, norm, prepare
+from .rules import States, norm, prepare, renamed
 
 __all__ = ["DCASGD", "LARS", "NAG", "SGD", "SGLD", "Signum", "Test"]
 
@@ -201,16 +203,21 @@ class DCASGD(Optimizer):
         return leaves if self.momentum else (None, *leaves)
 
 
+def lars_factor(w_norm: Any, g_norm: Any, wd: Any, eta: float, epsilon: float, module: Any) -> Any:
+    """The factor of a weight's rate by LARS, computed with NumPy or with JAX's: 1 for a weight or gradient of zeros, or
+    one that overflowed."""
+    trust = eta * w_norm / (g_norm + wd * w_norm + epsilon)
+    ratio = w_norm / g_norm
+    plain = (ratio == 0) | ~module.isfinite(ratio)
+    return module.where(plain, 1.0, trust).astype(trust.dtype)
+
+
 def lars_rule(
     weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
     momentum: float, eta: float, epsilon: float, clip_gradient: float | None, adapt: bool,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     if adapt:
-        w_norm, g_norm = norm(weight), norm(grad * rescale)
-        trust = eta * w_norm / (g_norm + wd * w_norm + epsilon)
-        # A weight or gradient of zeros (or one that overflowed) keeps the plain rate.
-        ratio = w_norm / g_norm
-        lr = lr * jnp.where((ratio == 0) | ~jnp.isfinite(ratio), 1.0, trust).astype(trust.dtype)
+        lr = lr * lars_factor(norm(weight), norm(grad * rescale), wd, eta, epsilon, jnp)
     return sgd_rule(
         weight, grad, states, rescale, lr, wd, momentum=momentum, clip_gradient=clip_gradient
     )
@@ -221,7 +228,8 @@ def lars_rule(
 class LARS(_Momentum):
     """Layer-wise adaptive rates for large batches (https://arxiv.org/abs/1708.03888).
 
-    Weights whose name ends in gamma, beta or bias take the plain learning rate.
+    Weights whose name ends in gamma, beta or bias take the plain learning rate. MXNet 1 calls ``epsilon`` ``eps``, and
+    scales the momentum by how the learning rate changed since the last update (``momentum_correction=False`` does not).
 
     Args:
       eta: the factor of the norms' ratio.
@@ -234,12 +242,21 @@ class LARS(_Momentum):
     rows_need_all = True
     _decaying = ("_weight",)
     _statics = ("momentum", "eta", "epsilon", "clip_gradient")
+    _former = ("eps", "momentum_correction")
 
     def __init__(
         self, learning_rate: float | None = 0.1, momentum: float = 0.0, eta: float = 0.001,
         epsilon: float = 1e-8, lazy_update: bool = False, use_fused_step: bool = True,
         aggregate_num: int = 1, **kwargs: Any,
     ):  # fmt: skip
+        epsilon = renamed(kwargs, "eps", epsilon)
+        first = generation() == 1
+        self.momentum_correction = first and bool(kwargs.pop("momentum_correction", True))
+        #: Whether momenta are scaled, and by what, for how many weights of the update that is being counted.
+        self._numbers_have_memory = first
+        self._corrections: list[float] = []
+        self.cur_lr: float | None = None
+        self.last_lr: float | None = None
         super().__init__(
             learning_rate=learning_rate, use_fused_step=use_fused_step,
             aggregate_num=aggregate_num, **kwargs,
@@ -253,9 +270,46 @@ class LARS(_Momentum):
         self.epsilon = epsilon
         self.lazy_update = lazy_update
 
+    def _update_count(self, index: Any) -> None:
+        super()._update_count(index)
+        if self._numbers_have_memory:
+            rate = self.learning_rate
+            self.last_lr, self.cur_lr = rate if self.cur_lr is None else self.cur_lr, rate
+            change = rate / self.last_lr if self.momentum_correction and self.last_lr else 1.0
+            # MXNet updates so many weights at a time: the others see a rate that did not change.
+            self._corrections = [change] * self.aggregate_num
+
+    def numbers(self, lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:
+        if not self._numbers_have_memory:
+            return lr, wd
+        return lr, wd, self._corrections.pop() if self._corrections else 1.0
+
+    @property
+    def eps(self) -> float:
+        """`epsilon`, as MXNet 1 calls it."""
+        return self.epsilon
+
+    def _adapts(self, index: Any) -> bool:
+        return not self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias"))
+
     def _own_statics(self, index: Any) -> tuple[tuple[str, Any], ...]:
-        name = self.idx2name.get(index, str(index))
-        return (("adapt", not name.endswith(("gamma", "beta", "bias"))),)
+        return (("adapt", self._adapts(index)),)
+
+    def _l2norm(self, v: Any, rescale: bool = False) -> Any:
+        """The norm of an array in float32, of a gradient that is rescaled: a number in MXNet 1, else an array."""
+        size = v.as_nd_ndarray().astype("float32").norm() * (self.rescale_grad if rescale else 1)
+        return size.asscalar() if generation() == 1 else size
+
+    def _get_lars(self, i: Any, weight: Any, g: Any, *rates: float) -> Any:
+        """What the rate of a weight is multiplied with, by its gradient and the weight decay; in MXNet 1 that product,
+        by its gradient, the learning rate and the decay."""
+        factor = 1.0
+        if self._adapts(i):
+            both = self._l2norm(weight), self._l2norm(g, rescale=True)
+            size, slope = (np.float64(n if generation() == 1 else n.asscalar()) for n in both)
+            with np.errstate(all="ignore"):
+                factor = lars_factor(size, slope, rates[-1], self.eta, self.epsilon, np)
+        return rates[0] * factor if generation() == 1 else np.float32(factor)
 
 
 @worded("optimizer")

@@ -12,6 +12,7 @@ from mxjax import npx
 from mxjax.array.at_once import pictures, pixels_of
 from mxjax.array.ndarray import NDArray
 from mxjax.errors import MXNetValueError
+from mxjax.modes import generation
 
 from ....hybrid_block import HybridBlock
 from ..._host import is_array, to_array
@@ -176,14 +177,15 @@ class CropResize(_Transform):
         interpolation: int | None = None,
     ) -> None:
         super().__init__()
-        self._part = {"x": x, "y": y, "width": width, "height": height}
+        self._x, self._y, self._width, self._height = x, y, width, height
         self._size = size
-        self._interpolation = 1 if interpolation is None else interpolation
+        self._interpolation = interpolation
 
     def change(self, x: Any) -> Any:
-        out = npx.image.crop(x, **self._part)
+        out = npx.image.crop(x, x=self._x, y=self._y, width=self._width, height=self._height)
         if self._size:
-            out = npx.image.resize(out, size=_pair(self._size), interp=self._interpolation)
+            interp = 1 if self._interpolation is None else self._interpolation
+            out = npx.image.resize(out, size=_pair(self._size), interp=interp)
         return out
 
 
@@ -199,11 +201,15 @@ class CenterCrop(_Transform):
 
     def __init__(self, size: Size, interpolation: int = 1) -> None:
         super().__init__()
-        width, height = _pair(size)
-        self._place = {"width": width, "height": height, "interp": interpolation}
+        pair = _pair(size)
+        self._args = (pair, interpolation) if generation() == 1 else (*pair, interpolation)
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_crop(x, xrange=(0.5, 0.5), yrange=(0.5, 0.5), **self._place)
+        *size, interp = self._args
+        width, height = _pair(size[0] if len(size) == 1 else size)
+        return npx.image.random_crop(
+            x, xrange=(0.5, 0.5), yrange=(0.5, 0.5), width=width, height=height, interp=interp
+        )
 
 
 def _padded_here(pixels: np.ndarray, pad: Any, value: Any) -> np.ndarray | None:
@@ -239,8 +245,7 @@ class RandomCrop(_Transform):
         interpolation: int = 1,
     ) -> None:
         super().__init__()
-        width, height = _pair(size)
-        self._place = {"width": width, "height": height, "interp": interpolation}
+        self._args = ((0, 1), (0, 1), *_pair(size), interpolation)
         self._pad_value = pad_value
         self._pad: tuple[tuple[int, int], ...] | None = None
         if isinstance(pad, int):
@@ -255,7 +260,10 @@ class RandomCrop(_Transform):
     def change(self, x: Any) -> Any:
         if self._pad:
             x = _padded(x, self._pad, self._pad_value)
-        return npx.image.random_crop(x, xrange=(0.0, 1.0), yrange=(0.0, 1.0), **self._place)
+        across, down, width, height, interp = self._args
+        return npx.image.random_crop(
+            x, xrange=across, yrange=down, width=width, height=height, interp=interp
+        )
 
 
 class RandomResizedCrop(_Transform):
@@ -277,7 +285,7 @@ class RandomResizedCrop(_Transform):
     ) -> None:
         super().__init__()
         width, height = _pair(size)
-        self._place: dict[str, Any] = {
+        self._kwargs: dict[str, Any] = {
             "width": width,
             "height": height,
             "area": (scale, 1.0) if isinstance(scale, int | float) else tuple(scale),
@@ -287,7 +295,7 @@ class RandomResizedCrop(_Transform):
         }
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_resized_crop(x, **self._place)
+        return npx.image.random_resized_crop(x, **self._kwargs)
 
 
 class RandomFlipLeftRight(_Transform):
@@ -333,7 +341,7 @@ class _RandomFactor(_Transform):
 
     def __init__(self, amount: float) -> None:
         super().__init__()
-        self._factors = {"min_factor": max(0.0, 1.0 - amount), "max_factor": 1.0 + amount}
+        self._args = (max(0, 1 - amount), 1 + amount)
 
 
 class RandomBrightness(_RandomFactor):
@@ -347,7 +355,7 @@ class RandomBrightness(_RandomFactor):
         super().__init__(brightness)
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_brightness(x, **self._factors)
+        return npx.image.random_brightness(x, *self._args)
 
 
 class RandomContrast(_RandomFactor):
@@ -361,7 +369,7 @@ class RandomContrast(_RandomFactor):
         super().__init__(contrast)
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_contrast(x, **self._factors)
+        return npx.image.random_contrast(x, *self._args)
 
 
 class RandomSaturation(_RandomFactor):
@@ -375,7 +383,7 @@ class RandomSaturation(_RandomFactor):
         super().__init__(saturation)
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_saturation(x, **self._factors)
+        return npx.image.random_saturation(x, *self._args)
 
 
 class RandomHue(_RandomFactor):
@@ -389,7 +397,7 @@ class RandomHue(_RandomFactor):
         super().__init__(hue)
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_hue(x, **self._factors)
+        return npx.image.random_hue(x, *self._args)
 
 
 class RandomColorJitter(_Transform):
@@ -410,15 +418,10 @@ class RandomColorJitter(_Transform):
         hue: float = 0,
     ) -> None:
         super().__init__()
-        self._amounts = {
-            "brightness": float(brightness),
-            "contrast": float(contrast),
-            "saturation": float(saturation),
-            "hue": float(hue),
-        }
+        self._args = (brightness, contrast, saturation, hue)
 
     def change(self, x: Any) -> Any:
-        return npx.image.random_color_jitter(x, **self._amounts)
+        return npx.image.random_color_jitter(x, *self._args)
 
 
 class RandomLighting(_Transform):
