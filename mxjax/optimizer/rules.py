@@ -22,10 +22,14 @@ from mxjax.core import Row, Value, local
 from mxjax.errors import MXNetValueError
 from mxjax.scopes import scope, undone
 
+from ..core.interpret.direct import Rules
+from .one_by_one import each
+
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
 #: Per weight: how many states it has, whether the first is its float32 copy, and the rule's keyword arguments for it.
-Layout = tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...]
+Entry = tuple[int, bool, tuple[tuple[str, Any], ...]]
+Layout = tuple[Entry, ...]
 #: The rules that MXNet 1.9 had instead of these (`mxnet1.py`).
 OF_MXNET1: dict[Rule, Rule] = {}
 
@@ -213,17 +217,38 @@ def many(
     new_weights: list[jax.Array] = []
     new_states: list[jax.Array] = []
     taken = 0
-    for i, (count, master, own) in enumerate(layout):
-        bound = partial(rule, **{**dict(statics), **moving, **dict(own)})
-        mine = others[i * width : (i + 1) * width]
-        step = with_master if master else one
-        weight, after = step(
-            bound, weights[i], grads[i], states[taken : taken + count], rescale, *mine
+    for i, entry in enumerate(layout):
+        mine = states[taken : taken + entry[0]]
+        taken += entry[0]
+        weight, *after = alone(
+            weights[i],
+            grads[i],
+            *(*mine, rescale, *others[i * width : (i + 1) * width]),
+            rule=rule,
+            statics=statics,
+            entry=entry,
+            **moving,
         )
-        taken += count
         new_weights.append(weight)
         new_states.extend(after)
     return (*new_weights, *new_states)
+
+
+def alone(
+    weight: jax.Array,
+    grad: jax.Array,
+    *rest: jax.Array,
+    rule: Rule,
+    statics: tuple[tuple[str, Any], ...],
+    entry: Entry,
+    **moving: Any,
+) -> tuple[jax.Array, ...]:
+    """One weight's part of `many`: ``rest`` are its states, then rescale_grad and its own numbers; ``entry`` is its own
+    in the layout. Gives the new weight and the new states."""
+    count, master, own = entry
+    bound = partial(rule, **{**dict(statics), **moving, **dict(own)})
+    new, after = (with_master if master else one)(bound, weight, grad, rest[:count], *rest[count:])
+    return (new, *after)
 
 
 class Guard(NamedTuple):
@@ -278,7 +303,14 @@ def guarded(
 @cache
 def row(name: str, numbers: tuple[str, ...] = ()) -> Row:
     """What the update of an optimizer with these hyperparameters is a call of."""
-    return Row(name, many, ragged=False, numbers=numbers)
+    of_one = Row(name, alone)
+    of_one.lasting = True  # its traces serve the next process, where the rule is one of ours
+    rules = Rules(partial(each, of_one), _no_gradient)
+    return Row(name, many, ragged=False, numbers=numbers, direct=rules)
+
+
+def _no_gradient(*_: Any, **__: Any) -> None:
+    """Updates are no part of what autograd differentiates."""
 
 
 @cache

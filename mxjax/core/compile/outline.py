@@ -315,7 +315,7 @@ def context() -> list[Any]:
 def source() -> bytes:
     """What changes when the rules do by which mxjax lowers."""
     words = []
-    for folder in ("core", "ops"):
+    for folder in ("core", "ops", "optimizer"):
         for place, _, names in os.walk(Path(__file__).parents[2] / folder):
             for name in sorted(names):
                 if name.endswith(".py"):

@@ -73,8 +73,8 @@ class Direct(NamedTuple):
 class Rules(NamedTuple):
     """How NumPy computes a row's calls, and their gradients by the first operand; either may know none (``None``)."""
 
-    #: Of the operands' avals and the attributes.
-    call: Callable[..., Direct | None]
+    #: Of the operands' avals and the attributes; a `Direct`, or what has all of its names.
+    call: Callable[..., Any]
     #: Of the operands' avals, where the last one is the result's cotangent, and the attributes.
     gradient: Callable[..., Direct | None]
 

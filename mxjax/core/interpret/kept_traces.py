@@ -42,6 +42,7 @@ _MOST = 8 << 20
 _OURS = (
     "mxjax.core.",
     "mxjax.ops.",
+    "mxjax.optimizer.",
     "jax.",
     "jaxlib.",
     "numpy",
@@ -203,13 +204,20 @@ def _named(call: Call) -> str | None:
 
 
 class _Words(outline.Words):
-    """Attributes in words; a length that is left open, too."""
+    """Attributes in words; a length that is left open, and an optimizer's rule, too."""
 
     def value(self, value: Any) -> None:
         if type(value) is object:  # `call.LENGTH`
             self.said.append("a length")
+        elif type(value) is types.FunctionType and _is_named(value):
+            self.said.append(f"{value.__module__}.{value.__name__}")
         else:
             super().value(value)
+
+
+def _is_named(fn: types.FunctionType) -> bool:
+    """Whether this function of ours is what its name means in its module."""
+    return _is_ours(fn) and getattr(sys.modules.get(fn.__module__), fn.__name__, None) is fn
 
 
 @functools.cache
