@@ -205,6 +205,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
                 spec.loader = _Loader(fullname, spec.loader.path)
             return spec
+        if _stands_in and fullname in ("horovod", "horovod.mxnet"):
+            return _horovod(fullname, self)
         if _stands_in and fullname.startswith("mxnet."):
             inner = f"{_HERE}.{fullname.removeprefix('mxnet.')}"
             origin = real(inner) or inner
@@ -227,6 +229,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         spec = module.__spec__
         if spec is not None and spec.loader_state is not None:
             module.__spec__ = spec.loader_state
+
+
+def _horovod(fullname: str, finder: _Finder) -> importlib.machinery.ModuleSpec:
+    """Horovod's half for MXNet is the kvstore's; the package around it is Horovod's own where that is installed."""
+    if fullname == "horovod.mxnet":
+        return importlib.machinery.ModuleSpec(
+            fullname, finder, origin=f"{_HERE}.kvstore.horovod_mxnet"
+        )
+    found = importlib.machinery.PathFinder.find_spec(fullname)
+    return found or importlib.machinery.ModuleSpec(fullname, None, is_package=True)
 
 
 _stands_in: list[str] = []  # the packages whose modules are those of this one

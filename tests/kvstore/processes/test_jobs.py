@@ -28,6 +28,14 @@ def test_everything_that_two_processes_do(jobs):
         assert done == names, output
 
 
+def test_programs_of_horovod(jobs):
+    status, output = jobs.run("-n", 2, *PATIENT, HERE / "with_horovod.py")
+    assert status == 0, output
+    for rank in (0, 1):
+        done = re.findall(rf"^\[{rank}\] done check_(\w+)$", output, re.M)
+        assert done == ["arrays", "objects", "training", "module"], output
+
+
 def test_a_killed_process_is_named_to_the_others(jobs):
     status, output = jobs.run("-n", 2, *PATIENT, HERE / "faults.py", "kill", 1)
     assert status == 128 + 9, output
