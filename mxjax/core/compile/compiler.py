@@ -52,9 +52,16 @@ def _while(**values: Any) -> Iterator[None]:
     yield from undone(undo)
 
 
-def for_platform(platform: str) -> AbstractContextManager[None]:
-    """While operators are traced for a platform, so that they can choose their lowering by it."""
-    return _while(platform=platform)
+def for_platform(platform: str, alone: bool = False) -> AbstractContextManager[None]:
+    """While operators are traced for a platform, ``alone`` on one device of it, so that they can choose their lowering
+    by it."""
+    return _while(platform=platform, alone=alone)
+
+
+def is_alone() -> bool:
+    """Whether the operator at hand is traced for a program of one device: what ends XLA's fusions
+    (`cpu_product.materialize`) would gather what lies on several."""
+    return bool(getattr(_now, "alone", False))
 
 
 def counting() -> AbstractContextManager[Any]:

@@ -30,7 +30,7 @@ from ..run import price, tiers
 from ..run.interrupts import shielded
 from ..run.tiers import Later
 from ..stats import stats
-from . import compiler, images, random_blocks, row_sums, unrolled
+from . import compiler, images, random_blocks, results, row_sums, unrolled
 from .compiler import wide_types
 from .compiler_options import keep_barriers, leave_width, part_scans
 from .donations import plan_donations, spared
@@ -416,10 +416,11 @@ def compile_in_tiers(
       paid: what was lost so far without it, in microseconds.
     """
     start = time.time_ns()
-    with wide_types(), compiler.for_platform(compiler.platform_of(device)):
+    alone = type(device) is not MeshDevice
+    with wide_types(), compiler.for_platform(compiler.platform_of(device), alone):
         how: Any = {"donate_argnums": donate, "keep_unused": True, "out_shardings": out_shardings}
         traced = jax.jit(fn, **how).trace(*structs)
-        if compiler.platform_now() == "cpu" and type(device) is not MeshDevice:
+        if compiler.platform_now() == "cpu" and alone:
             traced, drawn = _shortened(traced, structs, how, name)
             barriers = barriers or drawn
     lowered = ToLower(traced, structs, device, **how)
@@ -471,7 +472,7 @@ def _shortened(
 ) -> tuple[Any, bool]:
     """The trace of a function with less for the compiler to do, and whether there are barriers in it."""
     blocks = False
-    for shorter in (random_blocks.at_once, unrolled.rolled, row_sums.merged):
+    for shorter in (random_blocks.at_once, unrolled.rolled, row_sums.merged, results.made_once):
         made = shorter(traced.jaxpr)
         if made is not None:
             let_go(traced.jaxpr)

@@ -70,6 +70,30 @@ def test_loss_and_gradient(classes: int, hybridized: bool, whole: list[str]) -> 
         numpy.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_exponentials_of_many_scores(dtype: str) -> None:
+    """From 65,536 scores on they are in memory for loss and gradient; some of them are -inf, as masked ones are."""
+    r = numpy.random.RandomState(5)
+    x = (3 * r.randn(131, CLASSES)).astype(dtype)
+    label, weight = r.randint(0, CLASSES, 131).astype("int32"), r.rand(131).astype(dtype)
+    x[:, ::7] -= 60  # their exponentials vanish
+    x[5, 1:] = x[6, 0] = -numpy.inf
+    label[5], label[6] = 0, 1
+    scores: Any = mx.np.array(x, dtype=dtype)
+    scores.attach_grad()
+    with mx.config.scope(engine_cold="compile"):
+        with autograd.record():
+            loss = -mx.npx.pick(mx.npx.log_softmax(scores), mx.np.array(label))
+        loss.backward(mx.np.array(weight, dtype=dtype))
+        got = loss.asnumpy(), scores.grad.asnumpy()
+    losses, slope = _expected(x.astype("float64"), label, weight.astype("float64"))
+    rtol, atol = {"float32": (1e-5, 1e-7), "float64": (1e-12, 1e-14), "float16": (4e-3, 1e-4)}[
+        dtype
+    ]
+    numpy.testing.assert_allclose(got[0] * weight, losses, rtol=rtol, atol=50 * atol)
+    numpy.testing.assert_allclose(got[1], slope, rtol=rtol, atol=atol)
+
+
 def test_other_axes_and_labels_beyond_the_end(whole: list[str]) -> None:
     x, label, weight = _drawn()
     label[:2] = -4, CLASSES + 3  # mode clip: the first and the last class
