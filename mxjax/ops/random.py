@@ -45,7 +45,7 @@ def _draw_shape(size: Any, *params: Any) -> tuple[int, ...]:
 
 def _float(dtype: Any, *params: Any) -> np.dtype:
     made = dtype_of(dtype)
-    if made.kind != "f":
+    if not jnp.issubdtype(made, jnp.floating):  # bfloat16 is of no kind of NumPy's
         raise TypeError(f"random numbers of this kind are floating-point, got dtype {made}")
     return made
 

@@ -49,7 +49,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
       save_best: save the best as well.
       mode: "min", "max", or "auto": by the metric's name.
       epoch_period, batch_period: how often.
-      max_checkpoints: older ones are removed.
+      max_checkpoints: older ones of this run are removed; those that it went on from stay, as in MXNet.
       resume_from_checkpoint: go on from the last one in the folder.
 
     Raises:
@@ -197,9 +197,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _resume_from_checkpoint(self, estimator: Any) -> None:
         prefix = f"{self.model_prefix}-epoch"
-        self.trained_epoch = self._find_max_iteration(
-            self.model_dir, prefix, "epoch", "batch", self.saved_checkpoints
-        )
+        self.trained_epoch = self._find_max_iteration(self.model_dir, prefix, "epoch", "batch")
         self.trained_batch = self._find_max_iteration(
             self.model_dir, f"{prefix}{self.trained_epoch}", "batch", ".params"
         )
@@ -245,14 +243,11 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         prefix: str,
         start: str,
         end: str,
-        saved_checkpoints: list[str] | None = None,
     ) -> int:
         """The largest number between ``start`` and ``end`` in the names of files; -1 where there is none."""
         most = -1
         for name in os.listdir(dir):
             if name.startswith(prefix) and ".params" in name:
-                if saved_checkpoints is not None:
-                    saved_checkpoints.append(name[: name.find(".params")])
                 rest = name[len(self.model_prefix) :]
                 try:
                     number = int(rest[rest.find(start) + len(start) : rest.find(end)])

@@ -164,10 +164,11 @@ def test_checkpoints_are_saved_and_resumed(tmp_path):
         for ending in ("params", "states")
     )
     again = make()
-    resume = est.CheckpointHandler(folder, resume_from_checkpoint=True)
+    resume = est.CheckpointHandler(folder, max_checkpoints=1, resume_from_checkpoint=True)
     lines = Lines(again)
     again.fit(data(), epochs=4, event_handlers=resume)
     assert "resumed from epoch 2 batch 6" in "\n".join(lines.lines)
+    assert set(files) < set(os.listdir(folder))  # those of another run are not this one's to remove
     whole = make()
     whole.fit(data(), epochs=4)
     np.testing.assert_allclose(
