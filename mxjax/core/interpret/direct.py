@@ -86,7 +86,8 @@ def directly(call: Call, avals: Sequence[Aval | str]) -> Direct | None:
     if rules is None or of.constants or of.varying:
         return None
     if of is call:
-        return rules.call(avals, **dict(of.attrs))
+        found: Direct | None = rules.call(avals, **dict(of.attrs))
+        return found
     derivative: Derivative = call  # type: ignore[assignment]
     if (
         derivative.has != (True,)
