@@ -163,6 +163,7 @@ _CONV = [
     samples=_CONV,
     amp="low",
     shapes=_convolution_shapes,
+    restates={"num_filter": (1, 0)},
     loops=True,
     required=("kernel", "num_filter"),
     onnx="convolution",

@@ -49,6 +49,8 @@ _LATEST = 16  # that are found by their operands alone
 #: Sizes that are constants where two symbols do not do: axes of channels, kernels, coordinates.
 _SMALL = 4
 _ANY = (2, dims.LONGEST)
+#: Kinds of forms of which a trace serves sizes of which more are equal, or constants.
+_SHARED = frozenset({"equal", "named"})
 _KEY = (2,)  # of two uint32: a random key
 
 
@@ -322,10 +324,9 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         found = traces.get(this, traces)
         known = given
         if labels:
-            known = tuple(
-                dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
-            )
-        if found is traces and kind == "equal":
+            of = {label: n for n, label in zip(given, labels, strict=True) if label >= 0}
+            known = tuple(of.values())  # labels count up from their first sizes on
+        if found is traces and kind in _SHARED:
             bound = _of_fewer(traces.get((kind, key), ()), given)
             if bound is not None:
                 return bound
@@ -339,7 +340,7 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
             if bounds:
                 _served(call, kind)[found is not None] += 1
             traces[this] = found
-            if kind == "equal" and found is not None:
+            if kind in _SHARED and found is not None:
                 traces.setdefault((kind, key), []).append((labels, found))
         if found is not None and found.holds(known):
             return found.at(known)  # type: ignore[no-any-return]
@@ -349,13 +350,16 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
 def _of_fewer(
     known: Iterable[tuple[tuple[int, ...], Trace]], sizes: tuple[int, ...]
 ) -> Bound | None:
-    """A call by a trace that takes only some of these sizes for equal, where more are.
+    """A call by a trace that takes only some of these sizes for equal, or for constants, where more are.
 
     A layer may happen to have as many channels as pixels, or as there are images.
     """
     for labels, trace in known:
         of: dict[int, int] = {}
-        if all(of.setdefault(label, n) == n for label, n in zip(labels, sizes, strict=True)):
+        if all(
+            of.setdefault(label, n) == n if label >= 0 else label == -n
+            for label, n in zip(labels, sizes, strict=True)
+        ):
             given = tuple(of.values())  # labels count up from their first sizes on
             if trace.holds(given):
                 return trace.at(given)
@@ -467,6 +471,8 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
         labels = _labels(sizes, [n in fixed for n in sizes])
         large = tuple(dict.fromkeys([n for n in sizes if n not in fixed]))
         if large:
+            named = _told_apart(call.traces.setdefault(("apart", key), []), sizes, fixed)
+            yield "named", named, (_ANY,) * (max(named) + 1)
             yield "bounded", labels, tuple([dims.bucket(n) for n in large])
         # What was the same in all shapes so far stays a constant.
         seen = call.traces.setdefault(("seen", key), list(sizes))
@@ -486,6 +492,27 @@ def _labels(sizes: Sequence[int], constant: Sequence[bool]) -> tuple[int, ...]:
     for k, n in enumerate(sizes):
         made.append(-n if constant and constant[k] else known.setdefault(n, len(known)))
     return tuple(made)
+
+
+def _told_apart(known: list[Any], sizes: Sequence[int], fixed: Iterable[int]) -> tuple[int, ...]:
+    """A label for each size: those that were equal in all calls so far have the same, those that were one of the
+    ``fixed`` numbers in all of them are constants. ``known``: what was learned of the calls before; it is brought up to
+    date.
+
+    So sizes that are equal by chance are told apart from those that must be after a call or two.
+    """
+    if not known:
+        known += [(n, n if n in fixed else 0) for n in sizes]
+    else:
+        groups: dict[Any, int] = {}
+        known[:] = [
+            (groups.setdefault((group, n), len(groups)), constant if n == constant else 0)
+            for (group, constant), n in zip(known, sizes, strict=True)
+        ]
+    of: dict[int, int] = {}
+    return tuple(
+        [-constant if constant else of.setdefault(group, len(of)) for group, constant in known]
+    )
 
 
 def _whole_numbers(attrs: Any) -> Iterator[int]:

@@ -269,9 +269,8 @@ def choose(
         return _of_groups(dtype, x_shape, w_shape, stride, dilate, pad, num_group, lean)
     if jnp.dtype(dtype) not in (jnp.float32, jnp.float64):
         return PLAIN
-    sizes = x_shape[1:3]
-    if not all(isinstance(n, int) for n in sizes):
-        # For images of any size: only NumPy computes such a trace, and it makes patches by itself.
+    if not all(isinstance(n, int) for n in (*x_shape[1:], *w_shape)):
+        # For images of any size, or any number of channels: only NumPy computes such a trace, and it makes patches by itself.
         plain = tuple(w_shape[1:3]) == (1, 1) and not any(pad)
         return Plan("cols", "cols", "cols") if plain else PLAIN
     facts = _facts(dtype, x_shape, w_shape, stride, dilate, pad, lean)
