@@ -27,7 +27,7 @@ def made(monkeypatch):
         return found
 
     monkeypatch.setattr(symbolic, "_traced", heard)
-    monkeypatch.setattr(TABLE["Convolution"], "tries", {})  # what other tests' sizes taught it
+    monkeypatch.setattr(TABLE["convolution"], "tries", {})  # what other tests' sizes taught it
     with mx.config.scope({"engine.cold": "interpret", "cache.mode": "off"}):
         yield names
 
