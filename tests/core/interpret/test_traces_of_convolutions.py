@@ -94,7 +94,7 @@ def test_one_convolution_has_few_traces(kernel, stride, pad, dilate, made):
     # one's derivative.
     assert served >= 10
     assert made.count("Convolution") <= 7
-    assert stride > 1 or made.count("_backward_Convolution") <= 8
+    assert stride > 1 or made.count("_backward_Convolution") < served
 
 
 def test_the_number_of_filters_makes_no_trace(made):
