@@ -48,6 +48,10 @@ _MOVING = frozenset(
 _INEXACT = frozenset(
     "add_any digamma erf erf_inv erfc is_finite lgamma name nextafter reduce_precision round sqrt stop_gradient".split()
 )
+#: What a compiler merges with what uses its results, besides those that treat each element by itself.
+MOVING = _MOVING | {"gather", "pad", "rev", "split", "tile", "unstack"}
+#: Functions that are polynomials, in a program.
+FUNCTIONS = (ROUNDED - {"rsqrt"}) | {"digamma", "erf", "erf_inv", "erfc", "lgamma"}
 #: What NumPy computes to the last bit, as every device does, one by one or of integers.
 EXACT = ROUNDED_TOGETHER | REDUCING | _MOVING | (_SIMPLE - _INEXACT)
 
@@ -85,13 +89,6 @@ WEIGHTS = {
     "search": 50, "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
     **dict.fromkeys(DRAWS, 20),
 }  # fmt: skip
-#: One equation, and longer code: how much longer.
-LONG = {
-    **dict.fromkeys(DRAWS, 2),
-    **dict.fromkeys(CONVOLUTIONS, 4),
-    **dict.fromkeys(LOOPS, 4),
-    "search": 4,  # a loop, as a program has it
-}
 
 # ---- what is computed again ---------------------------------------------------------------------------------
 
@@ -105,3 +102,36 @@ COSTLY = (
     | {*CONVOLUTIONS, "ragged_dot_general", "concatenate", "fft", "search", "sort"}
     | {"cholesky", "eigh", "lu", "qr", "svd"}
 )
+
+# ---- what a compiler makes of them --------------------------------------------------------------------------
+
+#: Shapes, names, memory: nothing in a program.
+PASSED = FREE | {
+    "copy", "copy_p", "layout_constraint", "name", "random_unwrap", "random_wrap", "sharding_constraint",
+}  # fmt: skip
+#: Not computed again for each number that is made of one result.
+ONCE_EACH = FUNCTIONS | {"div", "gather", "rem", "rsqrt", "sqrt"}
+#: The kind of each, as the table of prices has it (`../run/constants.CPU_CODE`); the others are arithmetic.
+KINDS = {
+    **dict.fromkeys(FUNCTIONS, "function"),
+    **dict.fromkeys(MOVING, "moving"),
+    "transpose": "turn",
+    **dict.fromkeys(REDUCING | {"argmax", "argmin", "reduce", "reduce_xor"}, "reduction"),
+    "reduce_sum": "sum",
+    "dot_general": "product", "ragged_dot_general": "product",
+    **dict.fromkeys(PLACED, "placed"), "dynamic_update_slice": "update",
+    **dict.fromkeys(
+        "cumlogsumexp cummax cummin cumprod cumsum max_pool_pick reduce_window reduce_window_max reduce_window_min "
+        "reduce_window_sum".split(), "windows",
+    ),
+    "max_pool_pick_transpose": "windows placed", "select_and_scatter_add": "windows placed",
+    "approx_top_k": "sort", "sort": "sort", "top_k": "sort",
+    "cond": "branch", "row_sums": "row sums", "scan": "loop", "search": "loop", "while": "loop",
+    **dict.fromkeys(DRAWS | {"rng_bit_generator"}, "draw"),
+    **dict.fromkeys(KEYS | {"random_seed"}, "key"),
+    "optimization_barrier": "barrier",
+    **dict.fromkeys(
+        "cholesky custom_call eig eigh fft householder_product io_callback lu pure_callback qr svd "
+        "triangular_solve".split(), "library",
+    ),
+}  # fmt: skip

@@ -21,7 +21,7 @@ from ..run import choice
 from ..run import price as price_of
 from ..run.constants import CALL, FETCH, LINE, RUN, SINGLE, UNFUSED, UNKNOWN
 from ..run.forks import forked
-from ..run.price import Pair, Work
+from ..run.price import Pair, Work, joined, plain
 from .symbolic import Bound, NotHere, trace
 
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.
@@ -31,6 +31,9 @@ _mode = settings.snapshot("engine.cold")
 
 # Compiles a step that is a segment by itself, with all its results, for everybody; and why NumPy has no rule, if so.
 Build = Callable[[Step, str], Program]
+
+
+_UNKNOWN = plain(UNKNOWN)
 
 
 class Costs(NamedTuple):
@@ -60,15 +63,14 @@ class ByCall:
     """The calls of a segment that its live results need.
 
     ``price``: what the next run costs, in microseconds, missing programs included; ``saves``: how much less the
-    segment's program would take, quick and optimised. ``equations`` and ``long``: what
-    a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
-    would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
-    ``again``: the segment comes back, and what its own program saves is reckoned there. ``once``: the next run is that
-    program. ``numpy=False``: programs alone.
+    segment's program would take, quick and optimised. ``size``: what a compiler would have to work for. ``gains``: a
+    program of the segment would be more than the program of its only call, which there is, and which takes the call's
+    numbers as operands. ``again``: the segment comes back, and what its own program saves is reckoned there.
+    ``once``: the next run is that program. ``numpy=False``: programs alone.
     """
 
     __slots__ = ("_build", "_costs", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "again",
-                 "equations", "gains", "long", "numpy", "once", "price", "saves")  # fmt: skip
+                 "gains", "numpy", "once", "price", "saves", "size")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -85,7 +87,7 @@ class ByCall:
         self.gains = True
         self.again = False
         self._parts: list[Part] = []
-        self.equations = self.long = 0
+        sizes: list[price_of.Part] = []
         missing = 0.0
         last: dict[int, int] = {}
         self._numbers: list[float | int] = []
@@ -101,13 +103,14 @@ class ByCall:
                 costs = Costs(
                     work.takes, self._prices.saved(work), self._prices.saved_quickly(work)
                 )
-            equations, long = (UNKNOWN, 0) if bound is None else bound.size[:2]
-            self.equations += equations
-            self.long += long
+            size = _UNKNOWN if bound is None else bound.size
+            outs = range(s.first, s.first + len(s.avals))
+            sizes.append(price_of.Part(size, gets, outs, (call, operands)))
             part = Part(s, call, gets, operands, bound, costs)
             self._parts.append(part)
             if bound is None and not self._compiled(part):
-                missing += self._prices.quick(UNKNOWN, 0)
+                missing += self._prices.quick(_UNKNOWN)
+        self.size = joined(sizes, live)
         # Of runs for which NumPy computes what it can.
         calls = (CALL * len(kept),) * len(Costs._fields)
         self._costs = Costs(*map(sum, zip(calls, *[p.costs for p in self._parts], strict=True)))
@@ -193,7 +196,7 @@ class ByCall:
                 return None
             if quickly > 0 or not self.again:
                 prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
-                pays = prices.quick(*size[:2]) if quickly > 0 else prices.whole(size)
+                pays = prices.quick(size) if quickly > 0 else prices.whole(size)
                 if choice.buys_operator(single.spent, lost, pays, self.once):
                     return None
                 single.spent += lost

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..run.price import Size
+from ..run.price import Size, plain
 
 if TYPE_CHECKING:
     from ..calls.aval import Aval
@@ -51,7 +51,7 @@ class Direct(NamedTuple):
     @property
     def size(self) -> Size:
         """What of it a compiler works for."""
-        return Size(self.equations, 0, 0.0)
+        return plain(self.equations)
 
     def work(self) -> int:
         """Roughly the picoseconds that NumPy works on its numbers."""

@@ -88,7 +88,7 @@ def first_form(prices: Prices, size: Size, paid: float, coming: int | None, seve
     if not prices.has_quick(size):
         return "whole"
     whole, lost = prices.whole(size), prices.lost(size)
-    quick = prices.quick(size.equations, size.long)
+    quick = prices.quick(size)
     if whole - quick < max(constants.LITTLE, constants.SURE * lost if coming is None else 0.0):
         return "whole"
     if coming is None:

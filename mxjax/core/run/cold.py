@@ -58,7 +58,7 @@ class Cold:
 
     def __init__(self, by_call: ByCall, prices: price.Prices, at_once: bool):
         self.by_call = by_call
-        self.prices = prices.both(by_call.equations, by_call.long)
+        self.prices = prices.both(by_call.size)
         self.lost = Pair(0.0, 0.0)
         self.runs = 0
         self.at_once = at_once
@@ -164,8 +164,7 @@ class Tally:
     def add(self, by_call: ByCall, device: Any) -> None:
         """Count a segment that is run by NumPy."""
         self.takes += by_call.price
-        size = price.Size(by_call.equations, by_call.long, 0.0)
-        self.programs += price.on(platform_of(device)).whole(size)
+        self.programs += price.on(platform_of(device)).whole(by_call.size)
 
 
 def way_of(run: Callable[[], Any], times: int) -> str:
@@ -215,7 +214,8 @@ class Trial:
             self._runs += 1
             if choice.buys_graph(self._lost, saves, self._prices, training, coming):
                 self._decided(saves)
-            self._lost = self._lost.more(saves)
+            else:
+                self._lost = self._lost.more(saves)
         return not self.over
 
     def end(self, lost: float) -> None:
@@ -288,9 +288,9 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
         return False
     prices = price.on(platform_of(device))
     costs, saves = 0.0, Pair(0.0, 0.0)
-    equations = long = 0
+    sizes: list[price.Part] = []
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
-    for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
+    for s, call, gets, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
         bound = bound_of(s, call, operands, device)
         if bound is None:
             return False
@@ -299,10 +299,11 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
         saves = Pair(
             saves.quick + CALL + prices.saved_quickly(work), saves.whole + CALL + prices.saved(work)
         )
-        equations += bound.size.equations
-        long += bound.size.long
+        outs = range(s.first, s.first + len(s.avals))
+        sizes.append(price.Part(bound.size, gets, outs, (call, operands)))
     shape = graph.avals[0].shape if graph.avals else ()
-    return Trial(costs, saves, prices.both(equations, long), f"{graph.name} {shape}")
+    priced = prices.both(price.joined(sizes, graph.outputs))
+    return Trial(costs, saves, priced, f"{graph.name} {shape}")
 
 
 def hold(step: Step, graph: Graph) -> None:

@@ -46,24 +46,61 @@ LIGHT_LOSES: Annotated[
     "CPU: LeNet's step 6.1 ms (optimised 3.8, quick 16.6), ResNet-18's 183 (163, 314)",
 ] = 1 / 6
 
-CPU_BASE: Annotated[float, "us", "bench-price: 10 to 40 ms a program"] = 20_000.0
-CPU_EQUATION: Annotated[float, "us", "bench-price: 2.4 to 3.6 ms"] = 3_000.0
-CPU_LONG: Annotated[
-    float, "us", "bench-price: a convolution 40 to 100 ms, a loop 40 to 110, random bits 30 to 60"
-] = 10_000.0
-CPU_QUICK_BASE: Annotated[float, "us", "bench-price: 8 ms and tracing"] = 10_000.0
-CPU_QUICK_EQUATION: Annotated[
+CPU_BASE: Annotated[float, "us", "bench-price: a program with nothing in it"] = 8_500.0
+CPU_QUICK_BASE: Annotated[float, "us", "bench-price: the same, lowered"] = 16_000.0
+#: What `kernels.py` counts in a program: kernels and calls of libraries, and the equations in kernels.
+CPU_CODE: Annotated[
+    dict[str, tuple[float, float]],
+    "us: optimised, of each that is like no other; and quickly, of each, lowering included",
+    "bench-price, by a fit of 400 programs",
+] = {
+    "kernel": (26_000.0, 1_300.0),
+    "kernel of one number": (10_000.0, 300.0),
+    "filling kernel": (19_000.0, 1_700.0),
+    "filled number": (500.0, 300.0),
+    "parting kernel": (18_000.0, 1_400.0),
+    "turning kernel": (50_000.0, 1_200.0),
+    "summing kernel": (1_500.0, 1_000.0),  # a library's
+    "reducing kernel": (14_000.0, 1_800.0),
+    "joined": (6_500.0, 2_100.0),  # one after the other
+    "arithmetic": (600.0, 200.0),
+    "function": (2_000.0, 650.0),
+    "moving": (100.0, 700.0),
+    "turn": (9_000.0, 150.0),
+    "sum": (300.0, 400.0),
+    "reduction": (300.0, 300.0),
+    "constant": (0.05, 0.04),  # of each number
+    "product": (800.0, 550.0),
+    "product of a vector": (39_000.0, 3_500.0),
+    "convolution: cols": (4_500.0, 800.0),
+    "convolution: lax": (80_000.0, 1_200.0),
+    "convolution: abreast": (40_000.0, 1_600.0),
+    "convolution: narrow": (40_000.0, 1_600.0),
+    "convolution: blocks2": (80_000.0, 1_600.0),
+    "convolution: shifts": (160_000.0, 40_000.0),
+    "convolution: winograd": (270_000.0, 2_700.0),
+    "windows": (50_000.0, 4_000.0),
+    "windows placed": (30_000.0, 10_000.0),
+    "row sums": (170_000.0, 18_000.0),  # `row_sums.py`
+    "placed": (34_000.0, 12_000.0),
+    "update": (29_000.0, 3_300.0),
+    "sort": (15_000.0, 7_000.0),
+    "loop": (165_000.0, 9_000.0),
+    "branch": (20_000.0, 3_000.0),
+    "draw": (20_000.0, 66_000.0),
+    "key": (55_000.0, 3_300.0),
+    "library": (10_000.0, 3_000.0),
+    "barrier": (800.0, 400.0),
+}
+SUMMED: Annotated[int, "numbers", "bench-price: so many float32 are added up by a library"] = 4096
+ALIKE: Annotated[
     float,
-    "us",
-    "bench-price: 0.3 to 0.9 ms, tracing and lowering 0.1 to 0.45; bench-jobs: the same with 0.45 as "
-    "with 1 ms, unrolled cells three quarters",
-] = 1_000.0
-CPU_QUICK_EQUATION_NEWER: Annotated[
-    float, "us", "bench-price, jax 0.12, without the older emitters: half of the optimised price"
-] = 1_700.0
-CPU_QUICK_LONG: Annotated[
-    float, "us", "bench-price: a convolution or loop 10 ms, random bits 20 to 50"
-] = 2_500.0
+    "part of the optimised price",
+    "chosen: of a call like which there is one; kernels that are alike are one",
+] = 0.1
+CPU_QUICK_NEWER: Annotated[
+    float, "part of the optimised price", "bench-price, jax 0.12, without the older emitters"
+] = 0.5
 CPU_SLOWER: Annotated[
     float, "us a number", "bench-price: 0.5 to 2 ns, as long where libraries compute"
 ] = 1e-3
@@ -121,8 +158,8 @@ SURE: Annotated[
 PAID: Annotated[
     float,
     "part of the price",
-    "the bound, simulated: exchanged there; a loop mostly goes on, and a run takes longer than it loses",
-] = 1 / 2
+    "the bound, simulated: exchanged there; a run takes longer than it loses, and a quick program has its price",
+] = 2 / 3
 BESIDE: Annotated[
     float, "part of the price", "chosen: a thread begins there; an idle core costs nobody anything"
 ] = 1 / 16

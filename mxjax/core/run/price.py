@@ -1,9 +1,9 @@
 """What compiling a program costs, and what each run of a quick one loses: estimates, by counts alone.
 
 Counts, because a program must take the same way in every run: no clock is asked. All prices are microseconds on one
-core; only their ratios count, and the setting `engine.compile_price` scales the compiler's. The numbers and what
-measured them stand in `constants.py`: on CPUs over training steps of a LeNet, perceptrons, LSTMs, unrolled cells and a
-ResNet-18, single operators and chains of them (`make bench-price`).
+core; only their ratios count, and the setting `engine.compile_price` scales the compiler's. What is counted are the
+kernels that equations become (`kernels.py`); the numbers and what measured them stand in `constants.py`: on CPUs over
+the operators, training steps of networks and the programs of everyday jobs (`make bench-price`).
 
 On GPUs most goes into trials of each product and convolution: an LSTM language model took 4.9 s, 1.5 without them; a
 ResNet-50 4.8 s a step, so that programs with convolutions are never quick there.
@@ -12,15 +12,16 @@ ResNet-50 4.8 s a step, so that programs with convolutions are never quick there
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from ... import settings
 from ..graph.jaxprs import bodies
-from ..graph.primitives import CONVOLUTIONS, LIBRARY, LONG, LOOPS, PARTS, PLACED, WEIGHTS
+from ..graph.primitives import CONVOLUTIONS, LIBRARY, LOOPS, PARTS, PLACED, WEIGHTS
 from . import constants
+from .kernels import code_of
 
 
 class Work(NamedTuple):
@@ -59,6 +60,9 @@ class Pair(NamedTuple):
 class Prices(NamedTuple):
     """What the programs of a platform cost, in microseconds: ``quick`` ones, and those that are optimised.
 
+    ``base``, ``equation``, ``code``: of each optimised program, of each equation, and of each microsecond of
+    `Size.whole`; ``quick_base``, ``quick_equation``, ``quick_code`` (of `Size.quick`) and ``quick_part`` (of
+    `Size.whole`) the same of a quick one.
     ``tuned``: what each kind of product or convolution adds to an optimised program. ``slower``, ``each``: what a quick
     one loses for each number that it computes, and for each product. ``library``, ``library_quickly``: what an
     optimised and a quick one save of the time that libraries take for NumPy; ``quickly``: how many times as long as
@@ -68,11 +72,12 @@ class Prices(NamedTuple):
 
     base: float
     equation: float
-    long: float
+    code: float
     tuned: float
     quick_base: float
     quick_equation: float
-    quick_long: float
+    quick_code: float
+    quick_part: float
     slower: float
     each: float
     library: float
@@ -88,23 +93,23 @@ class Prices(NamedTuple):
     def whole(self, size: Size) -> float:
         """The price of the optimised program."""
         tuned = self.tuned * (size.products + size.convolutions)
-        price = self.base + self.equation * size.equations + self.long * size.long + tuned
+        price = self.base + self.equation * size.equations + self.code * size.whole + tuned
         return float(_scale() * price)
 
     def of(self, form: str, size: Size) -> float:
         """The price of the ``"quick"``, ``"light"`` or ``"whole"`` program."""
         if form == "quick":
-            return self.quick(size.equations, size.long)
+            return self.quick(size)
         return self.light(size) if form == "light" else self.whole(size)
 
-    def quick(self, equations: int, long: int) -> float:
-        """The price of a quick program of so many equations, and what `Size.long` counts."""
-        price = self.quick_base + self.quick_equation * equations + self.quick_long * long
-        return float(_scale() * price)
+    def quick(self, size: Size) -> float:
+        """The price of a quick program."""
+        code = self.quick_code * size.quick + self.quick_part * size.whole
+        return float(_scale() * (self.quick_base + self.quick_equation * size.equations + code))
 
-    def both(self, equations: int, long: int) -> Pair:
-        """The prices of both programs of so many equations, and what `Size.long` counts."""
-        return Pair(self.quick(equations, long), self.whole(Size(equations, long, 0.0)))
+    def both(self, size: Size) -> Pair:
+        """The prices of both programs, without what trials take."""
+        return Pair(self.quick(size), self.whole(size._replace(products=0, convolutions=0)))
 
     def lost(self, size: Size) -> float:
         """What a run of the quick program takes longer."""
@@ -130,17 +135,16 @@ _ONE_MODULE = {"xla_cpu_parallel_codegen_split_count": 1} | (
     {"xla_cpu_use_fusion_emitters": False} if _OLDER else {}
 )
 _CPU = Prices(
-    base=constants.CPU_BASE, equation=constants.CPU_EQUATION, long=constants.CPU_LONG, tuned=0.0,
-    quick_base=constants.CPU_QUICK_BASE, quick_long=constants.CPU_QUICK_LONG,
-    quick_equation=constants.CPU_QUICK_EQUATION if _OLDER else constants.CPU_QUICK_EQUATION_NEWER,
+    base=constants.CPU_BASE, equation=0.0, code=1.0, tuned=0.0, quick_base=constants.CPU_QUICK_BASE,
+    quick_equation=0.0, quick_code=1.0 if _OLDER else 0.0, quick_part=0.0 if _OLDER else constants.CPU_QUICK_NEWER,
     slower=constants.CPU_SLOWER, each=0.0, quickly=constants.CPU_QUICKLY,
     library=constants.CPU_LIBRARY, library_quickly=0.0,
     options={"xla_backend_optimization_level": 0, **_ONE_MODULE},
     light_options={"xla_backend_optimization_level": 1, **_ONE_MODULE} if _OLDER else None,
 )  # fmt: skip
 _GPU = Prices(
-    base=constants.GPU_BASE, equation=constants.GPU_EQUATION, long=0.0, tuned=constants.GPU_TUNED,
-    quick_base=constants.GPU_BASE, quick_equation=constants.GPU_EQUATION, quick_long=0.0,
+    base=constants.GPU_BASE, equation=constants.GPU_EQUATION, code=0.0, tuned=constants.GPU_TUNED,
+    quick_base=constants.GPU_BASE, quick_equation=constants.GPU_EQUATION, quick_code=0.0, quick_part=0.0,
     slower=0.0, each=constants.GPU_EACH, library=1.0, library_quickly=1.0, quickly=0.0,
     options={"xla_gpu_autotune_level": 0},
 )  # fmt: skip
@@ -160,26 +164,78 @@ def on(platform: str) -> Prices:
 class Size(NamedTuple):
     """What there is in a program, by which it is priced.
 
-    ``equations``, and what convolutions, loops and random bits add to them (``long``); the ``numbers`` that a run
-    computes, libraries aside; different ``products`` of matrices and ``convolutions``, and how many of the former a run
-    computes (``multiplied``).
+    ``equations``; ``quick`` and ``whole``, the microseconds that a CPU's compiler takes for them in either form beside
+    what each program costs, and of those ``quick_open`` and ``whole_open`` for kernels that are none where later calls
+    alone use what they give (`joined`); the ``numbers`` that a run computes, libraries aside; different ``products`` of
+    matrices and ``convolutions``, and how many of the former a run computes (``multiplied``).
     """
 
     equations: int
-    long: int
-    numbers: float
+    quick: float
+    whole: float
+    quick_open: float = 0.0
+    whole_open: float = 0.0
+    numbers: float = 0.0
     products: int = 0
     convolutions: int = 0
     multiplied: float = 0.0
 
 
+def plain(equations: int, numbers: float = 0.0) -> Size:
+    """Of so many simple equations, which give one result."""
+    equation, kernel = constants.CPU_CODE["arithmetic"], constants.CPU_CODE["kernel"]
+    whole, quick = (equations * a + b for a, b in zip(equation, kernel, strict=True))
+    return Size(equations, quick, whole, kernel[1], kernel[0], numbers)
+
+
+class Part(NamedTuple):
+    """A call of several that are one program: its size, and the numbers of its operands and results.
+
+    ``what``: equal for calls that compute the same of arrays alike, which share their kernels.
+    """
+
+    size: Size
+    operands: Sequence[int]
+    results: Sequence[int]
+    what: Any
+
+
+def joined(parts: Sequence[Part], read: Iterable[int]) -> Size:
+    """The program of several calls, in their order.
+
+    Args:
+      read: the results that others read. Those that later calls alone use are merged with these, but for what a
+        product or convolution takes.
+    """
+    read = set(read)
+    seen: set[Any] = set()
+    equations, quick, whole = 0, 0.0, 0.0
+    for size, operands, results, what in reversed(parts):
+        if size.products or size.convolutions:
+            read.update(operands)
+        merged = sum(k not in read for k in results) / (len(results) or 1)
+        equations += size.equations
+        quick += size.quick - merged * size.quick_open
+        alike = constants.ALIKE if what in seen else 1.0
+        whole += alike * (size.whole - merged * size.whole_open)
+        seen.add(what)
+    return Size(equations, quick, whole)
+
+
+def _code(counts: Mapping[str, int], form: int) -> float:
+    """Microseconds for a CPU's compiler, for so many of each kind; 0: optimised, 1: quickly."""
+    table = constants.CPU_CODE
+    return sum([n * table[kind][form] for kind, n in counts.items() if kind in table])
+
+
 def size_of(jaxpr: Any) -> Size:
     """What there is in a jaxpr, bodies of calls and loops included; lengths that are symbols count as one.
 
-    >>> size_of(jax.make_jaxpr(lambda x: x * 2 + 1)(jax.numpy.zeros(10)).jaxpr)
-    Size(equations=2, long=0, numbers=20.0, products=0, convolutions=0, multiplied=0.0)
+    >>> size = size_of(jax.make_jaxpr(lambda x: x * 2 + 1)(jax.numpy.zeros(10)).jaxpr)
+    >>> size.equations, size.numbers, size == plain(2, 20.0)
+    (2, 20.0, True)
     """
-    equations = long = 0
+    equations = 0
     numbers = multiplied = 0.0
     products: set[Any] = set()
     convolutions: set[Any] = set()
@@ -189,7 +245,6 @@ def size_of(jaxpr: Any) -> Size:
         for e in body.eqns:
             name = e.primitive.name
             inner = list(bodies(e.params))
-            long += LONG.get(name, 0)
             if name in CONVOLUTIONS:
                 convolutions.add(_shapes(e))
             if inner:
@@ -208,7 +263,11 @@ def size_of(jaxpr: Any) -> Size:
                 seen = [*e.outvars] if name in PARTS else [*e.outvars, *e.invars[:1]]
             most = max([_numbers(v) for v in seen], default=0.0)
             numbers += times * most * WEIGHTS.get(name, 1)
-    return Size(equations, long, numbers, len(products), len(convolutions), multiplied)
+    code = code_of(jaxpr)
+    return Size(
+        equations, _code(code.each, 1), _code(code.unlike, 0), _code(code.open, 1), _code(code.open_unlike, 0),
+        numbers, len(products), len(convolutions), multiplied,
+    )  # fmt: skip
 
 
 def _shapes(e: Any) -> Any:
@@ -221,4 +280,4 @@ def _numbers(v: Any) -> float:
     return float(math.prod([n if isinstance(n, int) else 1 for n in shape]))
 
 
-__all__ = ["Prices", "Size", "Work", "on", "size_of"]
+__all__ = ["Part", "Prices", "Size", "Work", "joined", "on", "plain", "size_of"]

@@ -194,8 +194,9 @@ OPTIONS: tuple[Option, ...] = (
         1.0,
         doc="How dear the compiler is in comparison with running, as a factor.",
         effect="Larger: code runs longer by NumPy, and by quickly compiled programs, before it is optimised. 0: "
-        "whatever is compiled is optimised at once. 1 is what was measured on CPUs.",
-        mechanism="a factor of the compiler's price, which is estimated from the number of operations of a program",
+        "whatever is compiled is optimised at once. 1 is what was measured on CPUs; `make bench-price` prints a "
+        "machine's.",
+        mechanism="a factor of the compiler's price, which is estimated from the kernels of a program",
     ),
     Option(
         "engine.graph_breaks",

@@ -22,6 +22,7 @@ ELSEWHERE = {
     *("copy_p", "expand_dims", "stop_gradient", "custom_call", "rng_uniform", "ragged_dot_general"),
     # ours, made when asked for
     *("convolution", "convolution_input_gradient", "convolution_weight_gradient", "search"),
+    *("max_pool_pick", "max_pool_pick_transpose", "row_sums"),
 }  # fmt: skip
 
 
