@@ -229,7 +229,7 @@ class Indexing(Handle):
     def __getitem__(self, key: Any) -> Any:
         v = self._v or self._value()
         dims = v.aval.shape
-        if local.st.seg.symbols is not None and is_symbol(self, v) and type(key) in _PLACES:
+        if local.st.seg.symbols is not None and is_symbol(self, v):
             return _outputs(self, key)
         if self._legacy and dims and shapes_of_1x and (_has_ellipsis(key) or shapes_of_1x[0]()):
             key = _keeping_an_axis(key, dims)
@@ -426,8 +426,6 @@ class Indexing(Handle):
             yield self[i]
 
 
-#: Keys that pick among a Symbol's outputs; MXNet refuses others.
-_PLACES = (int, bool, slice)
 #: How often `is_symbol` said yes.
 taken_for_symbols = [0]
 
@@ -454,13 +452,26 @@ def _outputs(x: Handle, key: Any) -> Handle:
 
     Raises:
       IndexError: the key takes none, or another one.
+      ValueError: it is the name of an output.
+      TypeError: it is a key of arrays.
     """
-    if (type(key) is slice and len(range(1)[key]) == 1) or (type(key) is not slice and key == 0):
-        return x
-    raise errors.MXNetIndexError(
-        f"Index: {key} is greater than the number of outputs: 1. In a hybridized forward of MXNet 1 x[k] is the k-th "
-        "output of a Symbol; rows are taken by F.slice_axis(x, axis=0, begin=k, end=k + 1)"
+    how = (
+        "In a hybridized forward of MXNet 1 x[k] is the k-th output of a Symbol; rows are taken by "
+        "F.slice_axis(x, axis=0, begin=k, end=k + 1)"
     )
+    if isinstance(key, slice):
+        places = range(key.start or 0, 1 if key.stop is None else key.stop, key.step or 1)
+    elif isinstance(key, int):
+        places = range(key, key + 1)
+    elif isinstance(key, str):
+        raise errors.MXNetValueError(f'Cannot find output that matches name "{key}". {how}')
+    else:
+        raise errors.MXNetTypeError(
+            f"Symbol only support integer index to fetch i-th output, got {key!r}. {how}"
+        )
+    if list(places) == [0]:
+        return x
+    raise errors.MXNetIndexError(f"Index: {key} is greater than the number of outputs: 1. {how}")
 
 
 def _is_there(x: Handle, place: _Place, value: Any) -> bool:

@@ -187,9 +187,12 @@ def test_where_arrays_are_symbols_and_where_not():
         net.initialize()
         net.hybridize()
         onp.testing.assert_array_equal(net(x).asnumpy(), X[0] * 2)
-        for key in (1, -1, True, slice(1, None)):
+        refused = [(key, IndexError) for key in (1, -1, True, slice(1, None), slice(0, 2))]
+        refused += [(key, TypeError) for key in ((..., 0), (0,), None, ..., 0.0, [0], onp.int64(0))]
+        for key, error in [*refused, ("a", ValueError)]:
             net = Part(lambda b, F, x, w, key=key: x[key])
             net.initialize()
             net.hybridize()
-            with pytest.raises(mx.base.MXNetError, match="slice_axis"):
+            with pytest.raises(error, match="slice_axis") as raised:
                 net(x)
+            assert isinstance(raised.value, mx.base.MXNetError)
