@@ -151,8 +151,13 @@ def weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array:
     if pieces.turns > 1:
         sums = lax.fori_loop(1, pieces.turns, lambda k, sums: sums + some(k), sums)
     found = _matrix(_FILTER, x.dtype).T @ sums.reshape(16, -1)
-    found = found.reshape(3, 3, *sums.shape[1:])
-    return materialize(found.transpose((2, 3, 0, 1) if shape.first else (2, 0, 1, 3)))
+    found = found.reshape(
+        9, *sums.shape[1:]
+    )  # one axis for both of a kernel: by two of them XLA takes longer
+    filters, channels = sums.shape[1:]
+    if shape.first:
+        return materialize(found.transpose(1, 2, 0)).reshape(filters, channels, 3, 3)
+    return materialize(found.transpose(1, 0, 2)).reshape(filters, 3, 3, channels)
 
 
 def _of_tiles(x: jax.Array, pieces: _Pieces) -> jax.Array:
