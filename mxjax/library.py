@@ -45,7 +45,9 @@ def load(path: str, verbose: bool = True) -> None:
 
 
 #: MXNet's backends that put parts of a graph together for speed. XLA does that for the whole.
-_BACKENDS = ("XLA", "default", "ONEDNN", "MKLDNN", "TensorRT")
+_BACKENDS = (
+    "XLA", "default", "ONEDNN", "ONEDNN_QUANTIZE", "MKLDNN", "MKLDNN_QUANTIZE", "TensorRT",
+)  # fmt: skip
 
 
 def check_backend(name: str) -> None:

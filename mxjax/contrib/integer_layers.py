@@ -211,6 +211,8 @@ class Quantizer:
                 "_contrib_dequantize", f"{node.name}_dequantize", {}, whole[:3], node
             )
             axes = (1, -1, *[1] * len(params["kernel"]))
+            # No length follows from a reshape: a Module binds the network by the shape of its data.
+            self._float(bias)[0].attrs.setdefault("__shape__", f"({params['num_filter']},)")
             shaped = self._call(
                 "Reshape", f"{node.name}_bias_reshape", {"shape": axes}, [self._float(bias)], node
             )

@@ -103,3 +103,41 @@ def test_collectors_of_mxnet2():
     extremes = q._LayerOutputMinMaxCollector("int8", ["a"])
     extremes.collect("a", "relu", mx.nd.array([1.0, -3.0]))
     assert extremes.post_collect() == {"a": (-3, 1)}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "auto"])
+def test_a_module_binds_a_network_that_was_not_calibrated(dtype):
+    """The order of MXNet 1's own scripts: the backend's symbol, `quantize_model`, a Module bound by the data's shape."""
+    random = onp.random.RandomState(0)
+    data = mx.sym.var("data")
+    first = mx.sym.Convolution(data, kernel=(1, 1), num_filter=3, name="c1")
+    second = mx.sym.Convolution(data, kernel=(1, 1), num_filter=3, name="c2")
+    second = mx.sym.Activation(second, act_type="relu")
+    symbol = mx.sym.elemwise_add(first, second)
+    shapes = {
+        "c1_weight": (3, 2, 1, 1),
+        "c1_bias": (3,),
+        "c2_weight": (3, 2, 1, 1),
+        "c2_bias": (3,),
+    }
+    args = {name: mx.nd.array(random.uniform(-1, 1, shape)) for name, shape in shapes.items()}
+    pictures = random.uniform(-1, 1, (1, 2, 2, 2)).astype("float32")
+
+    def run(symbol, args, aux):
+        module = mx.mod.Module(symbol, label_names=None)
+        module.bind([("data", pictures.shape)], for_training=False)
+        module.set_params(args, aux)
+        module.forward(mx.io.DataBatch([mx.nd.array(pictures)]), is_train=False)
+        return module.get_outputs()[0].asnumpy()
+
+    def layer(name):
+        weight, bias = args[f"{name}_weight"].asnumpy()[:, :, 0, 0], args[f"{name}_bias"].asnumpy()
+        return onp.einsum("oi,nihw->nohw", weight, pictures) + bias[:, None, None]
+
+    want = layer("c1") + onp.maximum(layer("c2"), 0)
+    onp.testing.assert_allclose(run(symbol, args, {}), want, rtol=1e-5, atol=1e-6)
+    backend = symbol.get_backend_symbol("MKLDNN_QUANTIZE")
+    made = q.quantize_model(
+        backend, args, {}, ctx=mx.cpu(), calib_mode="none", quantized_dtype=dtype
+    )
+    onp.testing.assert_allclose(run(*made), want, atol=0.01 * onp.abs(want).max())
