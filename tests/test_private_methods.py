@@ -259,3 +259,19 @@ def test_the_factor_of_lars(version, rates, wanted, weightless):
             optimizer._l2norm(nd.array([3.0, 4]), rescale=True),
         ]
         assert [float(n if version == "1.9" else n.asscalar()) for n in norms] == [5, 2.5]
+
+
+def test_the_weights_of_a_fused_cell_are_views():
+    cell = mx.rnn.FusedRNNCell(2, num_layers=2, mode="lstm", bidirectional=True, prefix="f_")
+    gates, hidden, data = 4, 2, 3
+    rows = [gates * hidden * (width + hidden + 2) for width in (data, data, 2 * hidden, 2 * hidden)]
+    whole = nd.arange(sum(rows))
+    parts = cell._slice_weights(whole, data, hidden)
+    assert cell._num_gates == gates
+    assert len(parts) == 64  # as MXNet 1.9.1 says
+    firsts = {"c_bias": 188, "c_weight": 32, "i_bias": 184, "i_weight": 24}
+    assert {k: float(parts[f"f_l0_h2h_{k}"].asnumpy().ravel()[0]) for k in firsts} == firsts
+    parts["f_l0_i2h_i_weight"][:] = -1
+    assert float(whole[0].asscalar()) == -1
+    with pytest.raises(AssertionError, match="parameters size"):
+        cell._slice_weights(whole, data - 1, hidden)

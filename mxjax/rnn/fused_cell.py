@@ -76,6 +76,24 @@ class FusedRNNCell(BaseRNNCell):
     def _gate_names(self) -> Sequence[str]:
         return list(_MODES[self._mode])
 
+    @property
+    def _num_gates(self) -> int:
+        return len(self._gate_names)
+
+    def _slice_weights(self, arr: Any, li: int, lh: int) -> dict[str, Any]:
+        """Views of the weights by name, in the array of all of them, for inputs of so many numbers."""
+        parts: dict[str, Any] = {}
+        begin = 0
+        for name, shape in self._parts(li):
+            end = begin + shape[0] * (shape[1] if len(shape) > 1 else 1)
+            parts[name] = arr[begin:end].reshape(shape)
+            begin = end
+        if begin != arr.size:
+            raise MXNetAssertionError(
+                f"Invalid parameters size for FusedRNNCell: {arr.size}, expected {begin}"
+            )
+        return parts
+
     def _parts(self, num_input: int) -> list[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the weights in the order that the operator has them: weights, then biases."""
         size = self._num_hidden
@@ -99,23 +117,15 @@ class FusedRNNCell(BaseRNNCell):
 
     def _num_input(self, size: int) -> int:
         """The size of the input from that of the array."""
-        directions, hidden, gates = len(self._directions), self._num_hidden, len(self._gate_names)
+        directions, hidden, gates = len(self._directions), self._num_hidden, self._num_gates
         later = (self._num_layers - 1) * (hidden + directions * hidden + 2)
         return size // directions // hidden // gates - later - hidden - 2
 
     def unpack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
         args = dict(args)
         whole = args.pop(self._parameter.name)
-        begin = 0
-        for name, shape in self._parts(self._num_input(whole.size)):
-            end = begin + shape[0] * (shape[1] if len(shape) > 1 else 1)
-            args[name] = whole[begin:end].reshape(shape).copy()
-            begin = end
-        if begin != whole.size:
-            raise MXNetAssertionError(
-                f"Invalid parameters size for FusedRNNCell: {whole.size}, expected {begin}"
-            )
-        return args
+        parts = self._slice_weights(whole, self._num_input(whole.size), self._num_hidden)
+        return {**args, **{name: part.copy() for name, part in parts.items()}}
 
     def pack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
         args = dict(args)

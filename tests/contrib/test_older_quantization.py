@@ -107,7 +107,7 @@ def test_collectors_of_mxnet2():
 
 @pytest.mark.parametrize("dtype", ["int8", "auto"])
 def test_a_module_binds_a_network_that_was_not_calibrated(dtype):
-    """The order of MXNet 1's own scripts: the backend's symbol, `quantize_model`, a Module bound by the data's shape."""
+    """MXNet 1's own scripts: the backend's symbol, `quantize_model`, a Module bound by the data's shape."""
     random = onp.random.RandomState(0)
     data = mx.sym.var("data")
     first = mx.sym.Convolution(data, kernel=(1, 1), num_filter=3, name="c1")
