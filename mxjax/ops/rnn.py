@@ -86,41 +86,60 @@ def _of_all_steps(gradients: Any, states: Any, precision: Any) -> Any:
     return lax.dot_general(gradients, states, (((0,), (0,)), ((), ())), precision=precision)
 
 
-def _summed(step: Any, backward: bool) -> Any:
+def _plain(act: str, backward: bool) -> Any:
     """The loop of a step that adds the state's product to its input: (outputs, last state) of (inputs, state, weights).
 
     The input's gradient at each step is that of the product, so the weights' is one product over all steps, where
-    the transposed loop would add up a matrix at each. Outside of the loop the weights are turned around, once.
+    the transposed loop would add up a matrix at each; it is made of the outputs alone. Outside of the loop the weights
+    are turned around, once.
     """
     precision = _precision_now()
+    bends = jnp.tanh if act == "rnn_tanh" else jax.nn.relu
 
     def run(projected: Any, state: Any, w: Any) -> Any:
-        def scan(carry: Any, now: Any) -> tuple[Any, Any]:
-            new = step(now, carry, turned.T, 0, None)
-            return new, new[0]
+        def step(carry: Any, now: Any) -> tuple[Any, Any]:
+            out = bends(now + carry[0] @ turned)
+            return (out,), out
 
         turned = w.T
-        last, outs = lax.scan(scan, state, projected, reverse=backward)
+        last, outs = lax.scan(step, state, projected, reverse=backward)
         return outs, last
 
     def forward(projected: Any, state: Any, w: Any) -> Any:
-        out, pull = jax.vjp(lambda x, s: run(x, s, w), projected, state)
-        return out, (pull, out[0], state[0])
+        made = run(projected, state, w)
+        return made, (made[0], state[0], w)
 
     def pullback(kept: Any, cotangents: Any) -> Any:
-        pull, outs, first = kept
-        inputs, state = pull(cotangents)
-        before = [outs[1:], first[None]] if backward else [first[None], outs[:-1]]
-        a, b = (x.reshape(-1, x.shape[-1]) for x in (inputs, jnp.concatenate(before)))
-        return inputs, state, _of_all_steps(a, b, precision)
+        outs, first, w = kept
+
+        def step(carry: Any, now: Any) -> Any:
+            of_out, out = now
+            of_out = of_out + carry[0]
+            if act == "rnn_tanh":
+                of_input = of_out * (1 - out * out)
+            else:
+                of_input = jnp.where(out > 0, of_out, jnp.zeros((), out.dtype))
+            return (jnp.matmul(of_input, w, precision=precision),), of_input
+
+        start, inputs = lax.scan(
+            step, tuple(cotangents[1]), (cotangents[0], outs), reverse=not backward
+        )
+        return inputs, start, _of_all_steps(*_rows(inputs, outs, first, backward), precision)
 
     loop = jax.custom_vjp(run)
     loop.defvjp(forward, pullback)
     return loop
 
 
+def _rows(gradients: Any, outs: Any, first: Any, backward: bool) -> tuple[Any, Any]:
+    """The gradients of all steps, and the state that each step began with, as rows."""
+    before = [outs[1:], first[None]] if backward else [first[None], outs[:-1]]
+    a, b = (x.reshape(-1, x.shape[-1]) for x in (gradients, jnp.concatenate(before)))
+    return a, b
+
+
 def _lstm(backward: bool) -> Any:
-    """`_summed` of LSTM's step with a gradient by hand: it keeps what its gradients are multiplied by, two fifths of what
+    """The same of LSTM's step: it keeps what its gradients are multiplied by, two fifths of what
     JAX would. Of the gates and memories the backward loop would make that several times, in each loop that XLA makes of it.
     """
     precision = _precision_now()
@@ -169,9 +188,64 @@ def _lstm(backward: bool) -> Any:
 
         given = cotangents[0], factors, slopes, forgets
         start, inputs = lax.scan(step, tuple(cotangents[1]), given, reverse=not backward)
-        before = [outs[1:], first[None]] if backward else [first[None], outs[:-1]]
-        a, b = (x.reshape(-1, x.shape[-1]) for x in (inputs, jnp.concatenate(before)))
-        return inputs, start, _of_all_steps(a, b, precision)
+        return inputs, start, _of_all_steps(*_rows(inputs, outs, first, backward), precision)
+
+    loop = jax.custom_vjp(run)
+    loop.defvjp(forward, pullback)
+    return loop
+
+
+def _gru(backward: bool) -> Any:
+    """The same of GRU's step, which takes the hidden bias, too: what JAX makes of the step takes it seven times as long
+    to trace, and keeps more.
+    """
+    precision = _precision_now()
+
+    def scan(projected: Any, state: Any, w: Any, b: Any, keep: bool) -> Any:
+        turned, n = w.T, w.shape[1]
+
+        def step(carry: Any, now: Any) -> Any:
+            h = carry[0] @ turned + b
+            gates = jax.nn.sigmoid(now[..., : 2 * n] + h[..., : 2 * n])
+            reset, update = gates[..., :n], gates[..., n:]
+            other = h[..., 2 * n :]
+            new = jnp.tanh(now[..., 2 * n :] + reset * other)
+            rest = 1 - update
+            out = rest * new + update * carry[0]
+            if not keep:
+                return (out,), out
+            # What the result's gradient is multiplied by for the new state and the update, and that of the new state
+            # for the reset.
+            factors = rest * (1 - new * new), (carry[0] - new) * update * rest
+            return (out,), (out, factors, other * reset * (1 - reset), reset, update)
+
+        return lax.scan(step, state, projected, reverse=backward)
+
+    def run(projected: Any, state: Any, w: Any, b: Any) -> Any:
+        last, outs = scan(projected, state, w, b, False)
+        return outs, last
+
+    def forward(projected: Any, state: Any, w: Any, b: Any) -> Any:
+        last, (outs, *kept) = scan(projected, state, w, b, True)
+        return (outs, last), (outs, kept, state[0], w)
+
+    def pullback(kept: Any, cotangents: Any) -> Any:
+        outs, given, first, w = kept
+
+        def step(carry: Any, now: Any) -> Any:
+            of_out, (of_new, of_update), of_reset, reset, update = now
+            of_out = of_out + carry[0]
+            new = of_out * of_new
+            gates = new * of_reset, of_out * of_update
+            hidden = jnp.concatenate((*gates, new * reset), -1)
+            before = of_out * update + jnp.matmul(hidden, w, precision=precision)
+            return (before,), (jnp.concatenate((*gates, new), -1), hidden)
+
+        start, (inputs, hidden) = lax.scan(
+            step, tuple(cotangents[1]), (cotangents[0], *given), reverse=not backward
+        )
+        a, b = _rows(hidden, outs, first, backward)
+        return inputs, start, _of_all_steps(a, b, precision), a.sum(0)
 
     loop = jax.custom_vjp(run)
     loop.defvjp(forward, pullback)
@@ -179,15 +253,16 @@ def _lstm(backward: bool) -> Any:
 
 
 def _direction(
-    x: Any, state: Any, params: Any, step: Any, lengths: Any, backward: bool, simple: bool
+    x: Any, state: Any, params: Any, step: Any, lengths: Any, backward: bool, mode: str | None
 ) -> tuple[Any, Any]:
-    """One layer in one direction over (T, N, C): the outputs and the last state; ``simple`` steps: `_summed`."""
+    """One layer in one direction over (T, N, C): the outputs and the last state; ``mode`` is None where memories are
+    clipped."""
     w_in, w_hidden, projection, b_in, b_hidden = params
-    if simple and lengths is None and projection is None:
+    if mode and lengths is None and projection is None:
+        if mode == "gru":
+            return _gru(backward)(of_rows(x, w_in, 1, b_in), state, w_hidden, b_hidden)
         made = of_rows(x, w_in, 1, b_in + b_hidden)
-        return (_lstm if len(state) == 2 else partial(_summed, step))(backward)(
-            made, state, w_hidden
-        )
+        return (_lstm if mode == "lstm" else partial(_plain, mode))(backward)(made, state, w_hidden)
     projected = of_rows(x, w_in, 1, b_in)
     steps = jnp.arange(x.shape[0], dtype="int32")
 
@@ -323,7 +398,7 @@ def rnn(
             if mode == "lstm":
                 start = (*start, jnp.broadcast_to(state_cell[k], (n, state_size)))
             out, last = _direction(
-                x, start, params, step, lengths, d == 1, mode != "gru" and clip is None
+                x, start, params, step, lengths, d == 1, mode if clip is None else None
             )
             outs.append(out)
             states.append(last[0])
