@@ -12,6 +12,7 @@ from ..__main__ import run as run_program
 from ..files.atomic import write_whole
 from . import check, give_back, report
 from .check import Found
+from .older_names import ONE_ELEMENT
 
 
 def main(arguments: list[str]) -> int:
@@ -82,6 +83,8 @@ def explained(error: BaseException, program: Path) -> str:
     if last is None:
         return "the fault is in no file of the program's folder"
     file, line = last
+    if "0-dimensional arrays can be converted" in str(error):
+        return f"{file}:{line}: {ONE_ELEMENT}"
     about = [f for f in check(file) if f.line == line and f.verdict != "works"]
     if not about:
         return f"{file}:{line}: the tables know nothing of this line. python -m mxjax.port check {file} reads all of it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -19,7 +20,8 @@ __all__ = ["give_back"]
 def give_back() -> None:
     """Let programs of MXNet's time find what they ask Python, NumPy, matplotlib and IPython for. What is there stays.
 
-    Also `np.fromstring` of bytes, arrays of unequal rows (of objects), and the module `imp`.
+    Also `np.fromstring` of bytes, arrays of unequal rows (of objects), the module `imp`, and numbers out of arrays of
+    one element that `asnumpy` gave (`float(loss.asnumpy())`), whatever their axes.
     """
     by_module: dict[str, list[Older]] = {}
     for row in TABLE:
@@ -37,6 +39,10 @@ def give_back() -> None:
         numpy.array = _ragged(numpy.array)  # type: ignore[assignment]
         numpy.asarray = _ragged(numpy.asarray)  # type: ignore[assignment]
         numpy.fromstring = _fromstring(numpy.fromstring)  # type: ignore[assignment]
+    try:
+        float(numpy.ones(1))
+    except TypeError:
+        _numbers_of_one_element()
     if importlib.util.find_spec("imp") is None:
         sys.modules["imp"] = _imp()
 
@@ -73,9 +79,54 @@ class _Later(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _ragged(make: Callable[..., Any]) -> Callable[..., Any]:
-    import functools
+def _numbers_of_one_element() -> None:
+    """Let `asnumpy` give arrays that Python takes for a number where they have one element, as NumPy did before 2.4.
 
+    MXNet 1 has no numbers without an axis, and its programs write `float(loss.mean().asnumpy())`.
+    """
+    import numpy
+
+    from ..array.ndarray import NDArray
+    from ..array.sparse.classes import BaseSparseNDArray
+
+    class array(numpy.ndarray):  # noqa: N801  # it shows as NumPy's: array([1.])
+        """An array of NumPy; one of another class only so that `float`, `int` and `%` take one element."""
+
+        def __float__(self) -> float:
+            return float(self._number())
+
+        def __int__(self) -> int:
+            return int(self._number())
+
+        def __complex__(self) -> complex:
+            return complex(self._number())
+
+        def _number(self) -> Any:
+            if self.size != 1:
+                raise TypeError("only size-1 arrays can be converted to Python scalars")
+            return self.item()
+
+        def __array_wrap__(
+            self, made: Any, context: Any = None, return_scalar: bool = False
+        ) -> Any:
+            return made[()] if return_scalar else made.view(array)
+
+        def __reduce__(self) -> Any:
+            return self.view(numpy.ndarray).__reduce__()
+
+    def taken_for_numbers(asnumpy: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(asnumpy)
+        def of_its_time(self: Any) -> Any:
+            return asnumpy(self).view(array)
+
+        return of_its_time
+
+    for owner in NDArray, BaseSparseNDArray:
+        if "asnumpy" in vars(owner) and not hasattr(owner.asnumpy, "__wrapped__"):
+            owner.asnumpy = taken_for_numbers(owner.asnumpy)  # type: ignore[method-assign]
+
+
+def _ragged(make: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(make)
     def array(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -180,7 +180,7 @@ def test_run_explains_the_first_fault(tmp_path):
 
 
 COMPAT = """
-import asyncio, collections, imp, inspect, time
+import asyncio, collections, imp, inspect, pickle, time
 import numpy as np
 import mxnet as mx
 from collections import Mapping
@@ -192,6 +192,17 @@ assert isinstance({}, collections.Mapping) and Mapping is collections.Mapping an
 assert inspect.getargspec(lambda a, b=1: 0).args == ["a", "b"]
 assert mx.nd.array(np.array([1, 2]), dtype=np.float).asnumpy().sum() == 3
 imp.reload(collections), asyncio.coroutine
+loss = mx.nd.array([[1, 2], [3, 6]]).mean().asnumpy()
+assert (loss.shape, repr(loss)) == ((1,), "array([3.], dtype=float32)") and isinstance(loss, np.ndarray)
+assert float(loss) == int(loss) == 3 and "%.1f %d" % (loss, loss * 2) == "3.0 6"
+assert float(mx.nd.zeros((1, 1)).asnumpy() + 2) == 2
+assert type(loss.sum()) is type(loss[0]) is np.float32 and type(np.sqrt(loss).max()) is np.float32
+assert type(pickle.loads(pickle.dumps(loss))) is np.ndarray and mx.nd.array(loss).asscalar() == 3
+assert mx.nd.sparse.zeros("csr", (1, 1)).asnumpy().__float__() == 0
+try:
+    float(mx.nd.ones(2).asnumpy())
+except TypeError as error:
+    assert "only size-1 arrays" in str(error)
 try:
     np.array([[1], [1, 2]], dtype="float32")
 except ValueError:
@@ -206,6 +217,16 @@ def test_compat_gives_names_back(tmp_path):
     assert (
         "Iterable" in run(tmp_path, "-c", "import mxjax; from collections import Iterable").stderr
     )  # unless asked
+
+
+def test_run_says_what_numpy_asks_of_an_array_of_one_element(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import mxnet as mx\nprint(float(mx.nd.ones((1, 1)).asnumpy()))\n"
+    )
+    done = run(tmp_path, "-m", "mxjax.port", "--as", "1.9", "run", "program.py")
+    assert done.returncode == 1 and "x.item()" in done.stderr and "--compat" in done.stderr
+    done = run(tmp_path, "-m", "mxjax.port", "--as", "1.9", "run", "--compat", "program.py")
+    assert (done.returncode, done.stdout) == (0, "1.0\n")
 
 
 def test_what_is_given_back_is_gone():
