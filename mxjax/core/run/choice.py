@@ -43,20 +43,15 @@ def buys_graph(lost: Pair, saves: Pair, prices: Pair, training: bool, coming: in
     return False
 
 
-def buys_segment(paid: float, runs: int, among_last: int, coming: bool) -> bool:
+def buys_segment(paid: float, runs: int, coming: bool) -> bool:
     """Whether a segment is compiled before this run.
 
     Args:
       paid: the part of its price that its account holds, with this run (`Pair.paid`).
       runs: how often it ran call by call.
-      among_last: how many of the last segments were this one.
       coming: whether the runs that come in all certainty would pay for it.
     """
-    return bool(
-        paid > (1 if runs else constants.ONE_RUN)
-        or (paid > constants.PART and among_last >= constants.AGAIN)
-        or (runs and coming)
-    )
+    return bool(paid > (1 if runs else constants.ONE_RUN) or (runs and coming))
 
 
 def buys_only_call(runs: int, price: float) -> bool:

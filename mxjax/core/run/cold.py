@@ -7,7 +7,6 @@ segment and graph: once that would have paid for the compiler, it is compiled (`
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,6 @@ _deterministic = settings.snapshot("determinism.enabled")
 _fusions = settings.snapshot("compiler.scope_fusions")
 _UNASKED: tuple[tuple[str, ...], ...] = ((), ("auto",))
 used = [False]  # whether anything ran so: arrays may be NumPy's
-_recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 _held: weakref.WeakKeyDictionary[Step, Trial] = weakref.WeakKeyDictionary()
 _tallies: list[Tally] = []
 
@@ -128,11 +126,10 @@ def by_call(
     lost = known.lost.more(saves)
     coming = local.st.coming or 0  # runs that come in all certainty
     pays = choice.will_pay(saves, known.prices, coming)
-    this = weakref.ref(step)
     if not known.by_call.gains:
         if choice.buys_only_call(known.runs, known.prices.quick):
             return None
-    elif choice.buys_segment(lost.paid(known.prices), known.runs, _recent.count(this), pays):
+    elif choice.buys_segment(lost.paid(known.prices), known.runs, pays):
         trials = _held_in(step)
         if not trials:
             quickly, more, costs = lost.fuller(known.prices)
@@ -145,7 +142,6 @@ def by_call(
             return None
         for trial in trials:
             trial.end(lost.whole)
-    _recent.append(this)
     used[0] = True
     known.lost = lost
     known.runs += 1
@@ -346,7 +342,6 @@ def paid_by(step: Step, live: tuple[int, ...]) -> float:
 
 def forget() -> None:
     """Begin without a history of loops."""
-    _recent.clear()
     _held.clear()
 
 

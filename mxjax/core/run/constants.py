@@ -127,8 +127,6 @@ ONE_RUN: Annotated[
     "bought at once where one run costs it: no second run, which may be compared with the first, is "
     "the first of the program",
 ] = 1 / 2
-AGAIN: Annotated[int, "of the last 64 segments", "chosen: so many make a loop"] = 4
-PART: Annotated[float, "part of the price", "the bound, simulated: for a loop"] = 1 / 2
 DERIVATIVE_WORK: Annotated[int, "times", "chosen: a graph's run with its derivative"] = 3
 DERIVATIVE_EQUATIONS: Annotated[int, "times", "chosen: their programs' equations"] = 4
 GRAPH_NUMBERS: Annotated[
