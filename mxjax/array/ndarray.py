@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from ..core import Leaf, NamedDevice, backward, concrete, memory, read, record1
 from ..core.calls.state import local
 from ..core.calls.value import TRACED, Value
@@ -23,8 +23,11 @@ from .indexing import Indexing
 from .interop import Interop
 from .methods import NDMethods
 from .older_indexing import OlderIndexing
+from .one_element import REFUSED, array
 from .protocol import Protocol
 from .view import View, alias, converted
+
+_version = settings.snapshot("compat.version")
 
 
 class NDArray(NDMethods, Indexing, OlderIndexing, Protocol, Interop):
@@ -117,8 +120,11 @@ class NDArray(NDMethods, Indexing, OlderIndexing, Protocol, Interop):
     wait_to_write = wait_to_read
 
     def asnumpy(self) -> np.ndarray:
-        """A NumPy copy; waits for the value."""
-        return to_host(self._value())
+        """A NumPy copy; waits for the value. Under MXNet 1.9 one element is a number to Python, whatever its axes."""
+        made = to_host(self._value())
+        if made.size == 1 and made.ndim and REFUSED and _version() == "1.9":
+            return made.view(array)
+        return made
 
     def item(self, *args: Any) -> Any:
         """The only element (or the one at the given index) as a Python number."""

@@ -39,9 +39,9 @@ def give_back() -> None:
         numpy.array = _ragged(numpy.array)  # type: ignore[assignment]
         numpy.asarray = _ragged(numpy.asarray)  # type: ignore[assignment]
         numpy.fromstring = _fromstring(numpy.fromstring)  # type: ignore[assignment]
-    try:
-        float(numpy.ones(1))
-    except TypeError:
+    from ..array import one_element
+
+    if one_element.REFUSED:
         _numbers_of_one_element()
     if importlib.util.find_spec("imp") is None:
         sys.modules["imp"] = _imp()
@@ -80,39 +80,10 @@ class _Later(importlib.abc.MetaPathFinder):
 
 
 def _numbers_of_one_element() -> None:
-    """Let `asnumpy` give arrays that Python takes for a number where they have one element, as NumPy did before 2.4.
-
-    MXNet 1 has no numbers without an axis, and its programs write `float(loss.mean().asnumpy())`.
-    """
-    import numpy
-
+    """Let `asnumpy` give such arrays of any size, so that what is computed of them is a number, too."""
     from ..array.ndarray import NDArray
+    from ..array.one_element import array
     from ..array.sparse.classes import BaseSparseNDArray
-
-    class array(numpy.ndarray):  # noqa: N801  # it shows as NumPy's: array([1.])
-        """An array of NumPy; one of another class only so that `float`, `int` and `%` take one element."""
-
-        def __float__(self) -> float:
-            return float(self._number())
-
-        def __int__(self) -> int:
-            return int(self._number())
-
-        def __complex__(self) -> complex:
-            return complex(self._number())
-
-        def _number(self) -> Any:
-            if self.size != 1:
-                raise TypeError("only size-1 arrays can be converted to Python scalars")
-            return self.item()
-
-        def __array_wrap__(
-            self, made: Any, context: Any = None, return_scalar: bool = False
-        ) -> Any:
-            return made[()] if return_scalar else made.view(array)
-
-        def __reduce__(self) -> Any:
-            return self.view(numpy.ndarray).__reduce__()
 
     def taken_for_numbers(asnumpy: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(asnumpy)

@@ -226,6 +226,6 @@ CALLS = {
 }
 ONE_ELEMENT = (
     "an array of one element is a number to Python where it has no axes alone, since NumPy 2.4: x.item(), or "
-    "python -m mxjax --compat, where results of asnumpy() still are"
+    "python -m mxjax --as 1.9 (or --compat), where results of asnumpy() still are"
 )
 RAGGED = "rows of unequal lengths: np.array(rows, dtype=object); NumPy has made no such array by itself since 1.24"
