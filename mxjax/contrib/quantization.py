@@ -173,7 +173,7 @@ def _collect(
     for batch in data:
         if batches is not None and seen >= batches:
             break
-        arrays = [array.as_in_context(device) for array in _arrays(batch)[: len(inputs)]]
+        arrays = [array.as_in_context(device) for array in _flat(_arrays(batch))[: len(inputs)]]
         for name, array in zip(inputs, arrays, strict=True):
             collector.collect(name, "null", array)
         if net is not None:
@@ -191,6 +191,15 @@ def _arrays(batch: Any) -> list[Any]:
     if hasattr(batch, "data") and isinstance(batch.data, (list, tuple)):
         return list(batch.data)
     return list(batch) if isinstance(batch, (list, tuple)) else [batch]
+
+
+def _flat(batch: Any) -> list[Any]:
+    """The arrays of nested lists, as a network's symbol takes them."""
+    return [
+        array
+        for part in batch
+        for array in (_flat(part) if isinstance(part, (list, tuple)) else [part])
+    ]
 
 
 def _of(net: Any, params: Mapping[str, Any]) -> dict[str, Any]:

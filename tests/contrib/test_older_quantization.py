@@ -141,3 +141,29 @@ def test_a_module_binds_a_network_that_was_not_calibrated(dtype):
         backend, args, {}, ctx=mx.cpu(), calib_mode="none", quantized_dtype=dtype
     )
     onp.testing.assert_allclose(run(*made), want, atol=0.01 * onp.abs(want).max())
+
+
+def test_calibration_by_batches_with_lists_in_them():
+    """A recurrent network's batches hold its states in a list; labels come after them."""
+    random = onp.random.RandomState(0)
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.data, self.states = mx.gluon.nn.Dense(3), mx.gluon.nn.Dense(3)
+
+        def forward(self, x, states):
+            return self.data(x) + self.states(states[0] - states[1])
+
+    x, first, second, label = (
+        mx.np.array(random.uniform(-1, 1, shape)) for shape in [(2, 3), (2, 4), (2, 4), (2,)]
+    )
+    net = Net()
+    net.initialize()
+    want = net(x, [first, second]).asnumpy()
+    made = q.quantize_net(
+        net, calib_data=[[x, [first, second], label]] * 2, calib_mode="naive", num_calib_batches=2,
+    )  # fmt: skip
+    onp.testing.assert_allclose(
+        made(x, [first, second]).asnumpy(), want, atol=0.05 * onp.abs(want).max()
+    )
