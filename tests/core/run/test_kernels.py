@@ -42,6 +42,9 @@ def spread(x):
     return x * scale[:, None]
 
 
+@pytest.mark.skipif(
+    jax.__version_info__ >= (0, 11), reason="XLA's kernels were looked at with jax 0.10 alone"
+)
 @pytest.mark.parametrize(
     "fn",
     [
