@@ -434,8 +434,10 @@ class _TwoHeads(gluon.HybridBlock):
 
 @pytest.mark.parametrize("req", ["write", "add"])
 @pytest.mark.parametrize("static", [True, False])
-def test_static_alloc_has_zeros_where_the_loss_depends_on_no_weight(static, req):
+@pytest.mark.parametrize("cold", ["auto", "compile"])
+def test_static_alloc_has_zeros_where_the_loss_depends_on_no_weight(cold, static, req):
     """Recorded of MXNet 1.9.1 and 2.0.0b1: zeros (for `add` what there is); refused without static_alloc."""
+    mx.config.set({"engine.cold": cold})
     net = _TwoHeads()
     net.initialize(mx.init.One())
     net.setattr("grad_req", req)

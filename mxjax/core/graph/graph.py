@@ -37,8 +37,8 @@ class Graph:
     """
 
     __slots__ = (
-        "__weakref__", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results", "scalars",
-        "steps", "trial", "written",
+        "__weakref__", "_reached", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results",
+        "scalars", "steps", "trial", "written",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,7 @@ class Graph:
         self.steps = needed(steps, [k for k in outputs if k >= 0])
         self.avals = tuple(avals)
         self.outputs = tuple(outputs)
+        self._reached: dict[tuple[bool, ...], frozenset[int] | None] = {}
         self.fmt = fmt
         self.captured = tuple(captured)
         self.constants: dict[
@@ -131,6 +132,15 @@ class Graph:
         """Of which outputs there is a derivative."""
         avals = {s.first + k: a for s in self.steps for k, a in enumerate(s.avals)}
         return [(avals[k] if k >= 0 else self.avals[-1 - k]).differentiable for k in self.outputs]
+
+    def reached(self, has: tuple[bool, ...]) -> frozenset[int] | None:
+        """The numbers of the inputs on which the results depend that are marked so; None where these are all."""
+        if has not in self._reached:
+            wanted = [k for k, is_one in zip(self.outputs, has, strict=True) if is_one]
+            read = [i for s in needed(self.steps, [k for k in wanted if k >= 0]) for i in s.args]
+            found = frozenset([-1 - i for i in (*read, *wanted) if i < 0])
+            self._reached[has] = None if len(found) == len(self.avals) else found
+        return self._reached[has]
 
     def replay(self, visit: Visit | None = None, avals: Sequence[Aval] | None = None) -> Graph:
         """The graph that :meth:`onto` records: for inputs of other shapes (``avals``), or with other steps.

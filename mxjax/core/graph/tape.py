@@ -370,10 +370,16 @@ def _pull(
             wants = node.wants()
         backward = call.vjps.get((wants, has)) or call.vjp(wants, has, node.many)  # type: ignore[union-attr]
         grads = record(backward, (*inputs, *present))
-    if len(grads) == len(wants):
-        return grads
-    found = iter(grads)
-    return [next(found) if w else None for w in wants]
+    found: Sequence[Value | None] = grads
+    if len(grads) < len(wants):
+        rest = iter(grads)
+        found = [next(rest) if w else None for w in wants]
+    if False in has and call.graph is not None:  # type: ignore[union-attr]
+        # What no result of these depends on has no gradient, as where its operators run one by one.
+        reached = call.graph.reached(has)  # type: ignore[union-attr]
+        if reached is not None:
+            found = [g if k in reached else None for k, g in enumerate(found)]
+    return found
 
 
 def _refusing(name: str, sources: Sequence[Any], made: Sequence[Any]) -> list[Value | None]:

@@ -19,6 +19,7 @@ class Causal(gluon.HybridBlock):
 
 
 def test_forty_lengths_by_six_graphs():
+    mx.config.set({"engine.cold": "auto"})
     net = Causal()
     net.hybridize(dynamic_batch=[8, 16, 24, 32, 40])
     x = onp.arange(48, dtype="float32").reshape(48, 1)

@@ -11,6 +11,12 @@ from mxjax.gluon.graphs.newcomers import RECORDED
 SHAPES = (3, 4, 5, 6, 7)
 
 
+@pytest.fixture(autouse=True)
+def auto():
+    """With programs alone every shape is recorded."""
+    mx.config.set({"engine.cold": "auto"})
+
+
 class Attends(nn.HybridBlock):
     """Its first input grows; counts how often its forward ran as Python."""
 
