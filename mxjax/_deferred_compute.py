@@ -14,6 +14,7 @@ from typing import Any
 from . import errors
 from .array.ndarray import NDArray
 from .core import Call, Dynamic, Value, end_note, hooks, note_calls
+from .core.graph.pairs import Drawless
 from .operator.running import noted
 from .ops.keys import ARRAY
 from .ops.table import Op
@@ -219,6 +220,8 @@ def _results(made: _Made) -> list[Entry]:
     ]
     call = made.call
     if call.graph is not None:
+        if isinstance(call, Drawless):
+            operands.insert(call.at, (_SKIPPED, 0))
         return entries_of(call.graph, operands)
     if call.row.name == "_found":
         registry = _finder(call)

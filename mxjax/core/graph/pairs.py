@@ -47,10 +47,18 @@ class GraphCall(Call):
             def drawless(*args: Any) -> Any:
                 return run(*args[:at], 0, *args[at:])
 
-            found = Call(Row(self.name, drawless, effect=self.effect))
+            found = Drawless(Row(self.name, drawless, effect=self.effect))
+            found.at = at
             found.graph, found.policy, found.places = self.graph, self.policy, self.places
             self._drawless = found
         return found
+
+
+class Drawless(Call):
+    """The call of a graph without the count of its draws, the graph's input ``at``."""
+
+    __slots__ = ("at",)
+    at: int
 
 
 class _Forward(Call):

@@ -312,7 +312,9 @@ class Masked(HybridBlock):
         return x[keep].reshape((2, 2)), mx.np.flatnonzero(self.dense(x) > 0), self.dense(x)
 
 
-def test_it_is_exported_with_its_operators_of_unknown_length(tmp_path):
+@pytest.mark.parametrize("cold", ["auto", "compile"])
+def test_it_is_exported_with_its_operators_of_unknown_length(cold, tmp_path):
+    mx.config.set({"engine.cold": cold})
     net = Masked()
     net.initialize(mx.init.One())
     net.hybridize()
