@@ -3,7 +3,7 @@
     python -m benchmarks.price [PART ...]     # parts: ops, networks, and the jobs of `make bench-jobs`
 
 Every program of the parts, each in a process of its own pinned to one core, is compiled as its optimised and as its
-quick form, which is lowered, too; the least process CPU time of three counts where it is short. Nothing is left to
+quick form, and lowered to each; the least process CPU time of three counts where it is short. Nothing is left to
 NumPy meanwhile, and a part ends when it has compiled for two minutes. The table: how many estimates are within a factor
 of 1.5 of what was measured, and below half of it, by part, where one factor stands for the machine: the median, which
 is printed. Then what a least-squares fit gives each kind of `core/run/kernels.py`, beside the table of
@@ -157,13 +157,15 @@ def within(part: str) -> list[dict[str, Any]]:
                 "each": code.each,
                 "unlike": code.unlike,
             }
+            start = time.process_time()
             whole = lowered.whole
+            made["whole"] = (time.process_time() - start) * 1e3
             start = time.process_time()
             quickly = lowered.quickly().whole
-            lowering = (time.process_time() - start) * 1e3
+            made["quick"] = (time.process_time() - start) * 1e3
             how = {**options, **(prices.options or {})}
-            made["quick"] = lowering + _least(quickly, how)
-            made["whole"] = _least(whole, options)
+            made["quick"] += _least(quickly, how)
+            made["whole"] += _least(whole, options)
             made["quick_price"] = prices.quick(size) * 1e-3
             made["whole_price"] = prices.whole(size) * 1e-3
             programs.append(made)
