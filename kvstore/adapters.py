@@ -19,7 +19,7 @@ def _library(name: str, module: str) -> Any:
         if error.name and not module.startswith(error.name):
             raise
         raise ModuleNotFoundError(
-            f"No module named {error.name!r}: the kvstore {name!r} needs it. The stores 'dist_sync' and "
+            f"No module named {module.partition('.')[0]!r}: the kvstore {name!r} needs it. The stores 'dist_sync' and "
             "'device' sum over processes and devices without another package",
             name=error.name,
         ) from None

@@ -63,7 +63,11 @@ def lowering(monkeypatch: Any, platform: str, only: bool = False) -> Iterator[li
             m for name, m in sys.modules.items() if name.startswith("mxjax.") and m is not None
         ]:
             if vars(module).get("for_platform") is for_platform:
-                patched.setattr(module, "for_platform", lambda _: for_platform(PLATFORMS[platform]))
+                patched.setattr(
+                    module,
+                    "for_platform",
+                    lambda _, alone=False: for_platform(PLATFORMS[platform], alone),
+                )
         yield found
 
 

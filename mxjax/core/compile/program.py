@@ -32,7 +32,7 @@ from ..run.tiers import Later
 from ..stats import stats
 from . import compiler, images, random_blocks, results, row_sums, unrolled
 from .compiler import wide_types
-from .compiler_options import keep_barriers, leave_width, part_scans
+from .compiler_options import in_blocks, keep_barriers, leave_width, part_scans
 from .donations import plan_donations, spared
 from .in_flight import in_flight
 from .kept import compile_or_load, load
@@ -429,6 +429,8 @@ def compile_in_tiers(
     if compiler.platform_of(device) == "cpu":
         host_memory.keep()
         leave_width(options, jaxpr)
+        if not host_memory.is_kept():
+            in_blocks(options, jaxpr)
     else:
         compiler.merge(options, part_scans(compiler.platform_of(device), jaxpr))
     if barriers or keeps_apart(jaxpr):

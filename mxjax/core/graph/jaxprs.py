@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -291,6 +292,22 @@ def count_scans(jaxpr: Any) -> int:
         found += e.primitive.name in _SCANS
         found += sum(map(count_scans, bodies(e.params)))
     return found
+
+
+def arrays_in(jaxpr: Any) -> tuple[int, int]:
+    """The bytes of the largest array that is computed in it, and of all; bodies of calls and loops included."""
+    largest = total = 0
+    for e in jaxpr.eqns:
+        sizes = [_bytes(v.aval) for v in e.outvars]
+        inner = list(map(arrays_in, bodies(e.params)))
+        largest = max([largest, *sizes, *(a for a, _ in inner)])
+        total += sum(b for _, b in inner) if inner else sum(sizes)
+    return largest, total
+
+
+def _bytes(aval: Any) -> int:
+    lengths = [n for n in getattr(aval, "shape", ()) if isinstance(n, int)]
+    return math.prod(lengths) * int(getattr(getattr(aval, "dtype", None), "itemsize", 0))
 
 
 def computes_complex(jaxpr: Any) -> bool:

@@ -46,4 +46,9 @@ def keep() -> None:
         libc.malloc_trim(0)
 
 
-__all__ = ["keep"]
+def is_kept() -> bool:
+    """Whether the allocator keeps what programs give back."""
+    return bool(_wanted())
+
+
+__all__ = ["is_kept", "keep"]

@@ -154,7 +154,7 @@ def test_what_goes_frees_its_executable_and_its_steps_at_once():
             executables, nodes = len(client.live_executables()), segment.Tree.nodes
             for x in arrays[6:]:
                 several(x)
-            assert len(client.live_executables()) == executables
+            assert len(client.live_executables()) <= executables  # those of other tests may go, too
             assert segment.Tree.nodes == nodes
     finally:
         gc.enable()
@@ -244,7 +244,7 @@ def test_programs_under_another_name_of_the_device_go_too():
             for _ in range(4):
                 double(x)
         assert stats("compiled") == 8 and stats("held") == 1
-        assert len(client.live_executables()) == executables
+        assert len(client.live_executables()) <= executables  # those of other tests may go, too
 
 
 def test_steps_that_lead_to_no_program_go_when_there_are_too_many(monkeypatch):

@@ -747,7 +747,7 @@ ANEW = ("first call", "deferred", "hybridizing")
 #: The price is such that a block goes the same way at each call: by NumPy, or as a graph.
 TIERS: dict[str, dict[str, Any]] = {
     "interpret": {"engine.cold": "interpret", "engine.compile_price": 1e6},
-    "graphs": {"engine.cold": "auto", "engine.compile_price": 0.01},
+    "graphs": {"engine.cold": "auto", "engine.compile_price": 0.001},
     "compile": {"engine.cold": "compile"},
 }
 WAYS = [
