@@ -449,7 +449,7 @@ def test_weights_are_arguments_of_programs_or_constants_in_them(programs):
     ("auto", 1, 2400), ("compile", 1, 0), ("interpret", 0, 2500),
 ])  # fmt: skip
 def test_cold_code_runs_before_it_is_compiled(tier, compiled, interpreted):
-    with mx.config.scope({"engine.cold": tier}):
+    with mx.config.scope({"engine.cold": tier, "engine.compile_price": 0.4}):
         scheduler.forget()
         x = mx.np.array([[1.0, 2.0], [3.0, 4.0]])
         before = mx.engine.stats()
