@@ -310,14 +310,11 @@ def grouped_allreduce(
 
 
 def grouped_allreduce_(
-    tensors: Sequence[NDArray], average: bool | None = None, name: str | None = None, priority: int = 0,
-    prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: Any = None, op: str | None = None,
-) -> list[NDArray]:  # fmt: skip
+    tensors: Sequence[NDArray], average: bool | None = None, *args: Any, **kwargs: Any
+) -> list[NDArray]:
     """`grouped_allreduce` into the arrays themselves."""
-    names = [f"{_name(name, 'allreduce')}.{k}" for k in range(len(tensors))]
-    found = _reduced(tensors, names, _operation(average, op), prescale_factor, postscale_factor)
-    for t, a in zip(tensors, found, strict=True):
-        t[:] = a
+    for t, made in zip(tensors, grouped_allreduce(tensors, average, *args, **kwargs), strict=True):
+        t[:] = made
     return list(tensors)
 
 
@@ -362,16 +359,9 @@ def broadcast(
     return _made(tensor, found)
 
 
-def broadcast_(
-    tensor: NDArray,
-    root_rank: int,
-    name: str | None = None,
-    priority: int = 0,
-    process_set: Any = None,
-) -> NDArray:
+def broadcast_(tensor: NDArray, root_rank: int, *args: Any, **kwargs: Any) -> NDArray:
     """`broadcast` into the array itself."""
-    (found,) = _from_root([_numbers(tensor)], root_rank, [_name(name, "broadcast")])
-    tensor[:] = found
+    tensor[:] = broadcast(tensor, root_rank, *args, **kwargs)
     return tensor
 
 

@@ -197,7 +197,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _resume_from_checkpoint(self, estimator: Any) -> None:
         prefix = f"{self.model_prefix}-epoch"
-        self.trained_epoch = self._find_max_iteration(self.model_dir, prefix, "epoch", "batch")
+        self.trained_epoch = self._find_max_iteration(
+            self.model_dir, prefix, "epoch", "batch", self.saved_checkpoints
+        )
         self.trained_batch = self._find_max_iteration(
             self.model_dir, f"{prefix}{self.trained_epoch}", "batch", ".params"
         )
@@ -243,11 +245,17 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         prefix: str,
         start: str,
         end: str,
+        saved_checkpoints: list[str] | None = None,
     ) -> int:
-        """The largest number between ``start`` and ``end`` in the names of files; -1 where there is none."""
+        """The largest number between ``start`` and ``end`` in the names of files; -1 where there is none.
+
+        As in MXNet the files join ``saved_checkpoints``, which are removed in their time, if there are some already.
+        """
         most = -1
         for name in os.listdir(dir):
             if name.startswith(prefix) and ".params" in name:
+                if saved_checkpoints:
+                    saved_checkpoints.append(name[: name.find(".params")])
                 rest = name[len(self.model_prefix) :]
                 try:
                     number = int(rest[rest.find(start) + len(start) : rest.find(end)])
