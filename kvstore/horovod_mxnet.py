@@ -270,6 +270,10 @@ def _operation(average: bool | None, op: str | None) -> str:
 def _reduced(
     tensors: Sequence[Any], names: Sequence[str], how: str, before: float, after: float
 ) -> list[np.ndarray]:
+    if how not in (Average, Sum, *_REDUCE, Adasum):
+        raise errors.MXNetValueError(
+            f"op={how!r}: expected hvd.Average, hvd.Sum, hvd.Min, hvd.Max or hvd.Product"
+        )
     if how == Adasum:
         raise errors.MXNetNotImplementedError("op=hvd.Adasum is not there: hvd.Average or hvd.Sum")
     given = [_numbers(t) for t in tensors]
@@ -460,12 +464,12 @@ def broadcast_parameters(params: Any, root_rank: int = 0, prefix: str | None = N
     Raises:
       ValueError: it is no mapping of names, or there is no such rank.
     """
-    if size() == 1:
-        return
     if not isinstance(params, Mapping) and not hasattr(params, "items"):
         raise errors.MXNetValueError(
             f"invalid params of type: {type(params).__name__}; expected names and arrays"
         )
+    if size() == 1:
+        return
     arrays, names = [], []
     for key, p in sorted(params.items()):
         name = f"{prefix or ''}{key}"

@@ -70,6 +70,8 @@ def test_an_optimizer_in_an_optimizer_is_unwrapped_with_a_word():
     ("call", "kind", "match"),
     [
         (lambda x: hvd.allreduce(x, op=hvd.Adasum), NotImplementedError, "Adasum"),
+        (lambda x: hvd.allreduce(x, op="Summ"), ValueError, r"op='Summ'.*hvd\.Sum"),
+        (lambda x: hvd.broadcast_parameters([x]), ValueError, "invalid params of type: list"),
         (lambda x: hvd.allreduce(x, True, op=hvd.Sum), ValueError, "one of them"),
         (lambda x: hvd.broadcast(x, 1), ValueError, "root_rank=1.*0 to 0"),
         (lambda x: hvd.alltoall(x, splits=[3]), ValueError, r"splits=\[3\]: expected 1"),
