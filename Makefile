@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-codegen test-gpu test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint tune-convolutions \
+.PHONY: help demo test test-all test-codegen test-gpu test-isa test-matrix test-tiers bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint tune-convolutions \
 	docs stubs settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -22,6 +22,7 @@ help:
 	@echo "make test-gpu     the tests on a GPU (GPU_JOBS=8 processes share it)"
 	@echo "make test-isa     the tests of numbers as on older and newer processors"
 	@echo "make test-matrix  the tests on each Python with a JAX that is supported"
+	@echo "make test-tiers   the tests with all code interpreted, and with all code compiled (TIERS=\"interpret compile\")"
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-cold   what code costs that runs before it is compiled"
 	@echo "make bench-data   what reading records and images costs"
@@ -67,6 +68,11 @@ test-isa: $(VENV)/.ready
 
 test-matrix:
 	tools/matrix $(JOBS)
+
+# `make test` has what users have: NumPy first, programs where they pay.
+TIERS ?= interpret compile
+test-tiers: $(VENV)/.ready
+	for tier in $(TIERS); do MXJAX_ENGINE_COLD=$$tier $(PYTEST) -m "not slow" || exit 1; done
 
 # No program of an earlier run serves a benchmark; bench-jobs measures a second run by itself.
 bench bench-% tune-convolutions: export MXJAX_CACHE_DIR :=

@@ -316,7 +316,9 @@ def _held_in(step: Step) -> list[Trial]:
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:
     """Whether a compiled segment's results and donations were others so seldom that a program there is will do."""
-    if _mode() == "compile" or not isinstance(device, jax.Device):
+    if not isinstance(device, jax.Device):
+        return False
+    if _mode() == "compile" and step.variants is None:  # nor was it compiled ahead of its first run
         return False
     if step.variants is None:
         step.variants = {}

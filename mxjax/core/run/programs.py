@@ -103,6 +103,8 @@ def _new(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) 
     known = reasons.note(step, key[0], device)
     reason = reasons.explain(step, key[0], key[1], known) if observers else ""
     program = _kept(step, key, device, reason)
+    if local.st.rehearsing is not None and step.variants is None:
+        step.variants = {}  # the first runs shall compile nothing, whatever they may overwrite
     if step.depth > 1:
         if steady:
             program.proven = True
