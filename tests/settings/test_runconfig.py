@@ -177,15 +177,15 @@ def test_what_listeners_refuse_is_not_in_force():
 
 
 def test_the_command_line_prints_tables_changes_and_json(capsys):
+    def changed():
+        assert main(["config", "--changed"]) == 0
+        return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+
+    before = changed()  # by variables of this process
     mx.config.set(MXNET_CUDNN_AUTOTUNE_DEFAULT=0, memory_fraction=0.5)
-    assert main(["config", "--changed"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "option",
-        "memory.fraction",
-        "compiler.autotune",
-        "cache.dir",
-    ]
+    after = changed()
+    assert before[0] == after[0] == "option" and "cache.dir" in before
+    assert set(after) - set(before) == {"memory.fraction", "compiler.autotune"}
     assert main(["config", "--json", "compiler.autotune", "MXNET_GPU_MEM_POOL_RESERVE"]) == 0
     found = json.loads(capsys.readouterr().out)
     autotune = found["compiler.autotune"]
