@@ -41,7 +41,7 @@ def test_the_first_call_compiles_nothing(known, cold):
     mx.engine.reset()
     net.compile((4, 3))
     before = compiled()
-    with mx.config.scope({"engine.cold": cold}):  # the call's input may be overwritten, which was not foreseen
+    with mx.config.scope({"engine.cold": cold}):  # the input may be overwritten: not foreseen
         out = net(mx.np.array(X)).asnumpy()
     assert before > 0 and compiled() == before
     net(mx.np.array(X[:2])).wait_to_read()  # another shape was not promised
