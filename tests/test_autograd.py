@@ -122,6 +122,41 @@ def test_integer_heads():
     assert x.grad.asnumpy().tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(
+    "step, wanted",
+    [
+        (lambda i, c: i * c, [2, 3]), (lambda i, c: c - i, [-1, -1]), (lambda i, c: i + c, [1, 1]),
+        (mx.nd.broadcast_mul, [2, 3]), (mx.nd.maximum, [0, 0]), (lambda i, c: mx.nd.where(c > 2, i, c), [0, 1]),
+        (lambda i, c: mx.nd.take(i, c - 2), [1, 1]), (lambda i, c: i * i, [2, 4]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("back", [True, False])
+def test_integers_between_floats_and_other_integers(step, wanted, back):
+    """As in MXNet 1.9.1 and 2.0: the formula of the derivative runs in integers, and casts hand it on."""
+    x, c = mx.nd.array([1.4, 2.6]), mx.nd.array([2, 3], dtype="int32")
+    x.attach_grad()
+    with autograd.record():
+        y = step(x.astype("int32"), c)
+        y = y.astype("float32") if back else y
+    y.backward()
+    assert x.grad.asnumpy().tolist() == wanted
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_gradients_given_to_integers(dtype):
+    x = var([1.4, 2.6])
+    with autograd.record():
+        y = x.astype("int32")
+    y.backward(mx.np.array([2, 3], dtype=dtype))
+    assert x.grad.asnumpy().tolist() == [2, 3]
+    bound = mx.sym.Cast(mx.sym.var("x"), dtype="int32").bind(
+        mx.cpu(), {"x": mx.nd.array([1.4, 2.6])}, {"x": mx.nd.zeros(2)}
+    )
+    bound.forward(is_train=True)
+    bound.backward(mx.nd.array([2, 3], dtype=dtype))
+    assert bound.grad_dict["x"].asnumpy().tolist() == [2, 3]
+
+
 def test_views_in_the_graph():
     x = var([[1.0, 2.0], [3.0, 4.0]])
     before = x[0]

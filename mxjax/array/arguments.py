@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from ..device import Device
 from ..ops.table import Op, hashable
 from ..ops.texts import parsed
@@ -20,17 +21,18 @@ PLACES = ("device", "ctx")
 SEQUENCES = ("arrays", "seq", "tup")
 _ALONE = ([True], [True, False])
 _NUMBERS = (int, float)
+_version = settings.snapshot("compat.version")
 
 
 def destination(
     op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Sequence[Any], dict[str, Any], Any, Any]:
     """The operator's own arguments, the array given as ``out``, and the device; a ``name`` says nothing here."""
-    if len(args) > op.n_arrays and not (op.legacy or op.variadic or op.attr_params or kwargs):
-        if isinstance(args[-1], NDArray):  # np.exp(x, out)
-            args, kwargs = args[: op.n_arrays], {"out": args[-1]}
-    elif cls._legacy and not op.variadic and len(args) > op.n_arrays + len(op.attr_params):
-        args = _without_out(args, op.n_arrays + len(op.attr_params), kwargs)
+    own = op.n_arrays + len(op.attr_params)
+    if len(args) > own and (not op.variadic or isinstance(args[0], (list, tuple))):
+        args = (
+            _without_out(args, own, kwargs) if cls._legacy else _without_places(args, own, kwargs)
+        )
     out = kwargs.pop("out", None) if kwargs else None
     device = None
     if kwargs:
@@ -149,6 +151,20 @@ def _without_out(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Seq
     return args
 
 
+def _without_places(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Sequence[Any]:
+    """The operator's own arguments; functions of np take a device, or None for one, and ``out`` behind them."""
+    behind = args[count:]
+    if len(behind) > 1 + isinstance(behind[0], (Device, NoneType)):
+        return args
+    *places, out = behind if not isinstance(behind[-1], Device) else (*behind, None)
+    if not isinstance(out, (NDArray, list, tuple, NoneType)) or "out" in kwargs:
+        return args
+    kwargs["out"] = out
+    if places and places[0] is not None:
+        kwargs.setdefault("device", places[0])
+    return args[:count]
+
+
 def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
     """The first arguments, as the row takes them; those that stand elsewhere in a front end's order become keywords."""
     order = op.names.nd_order if legacy else op.names.order
@@ -166,6 +182,8 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
             f"{op.name} got too many arguments: it takes ({', '.join(order)})"
         )
     for name, value in zip(order[same:], args[same:], strict=False):
+        if name == "out" and type(value) is bool and _version() == "1.9":
+            name = "keepdims"  # as np.max(x, axis, keepdims) of 1.9
         if name in kwargs:
             raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
         kwargs[name] = value

@@ -78,6 +78,55 @@ def test_names_of_1x_have_their_own_parameters():
     mx.npx.random.seed(seed=3)
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "places"),
+    [
+        ("add", (2,), (None,)), ("exp", (), (None,)), ("equal", (2,), (None,)), ("dot", (X.T,), (None,)),
+        ("clip", (1, 2), (None,)), ("around", (1,), (None,)), ("cumsum", (0, None), (None,)),
+        ("trace", (0, 0, 1), (None,)), ("zeros_like", (None, "C"), (mx.cpu(), None)),
+        ("full_like", (2, None, "C"), (None, None)),
+    ],
+)  # fmt: skip
+def test_a_place_and_out_stand_behind_the_others(name, args, places):
+    ours = [mx.np.array(a) if isinstance(a, onp.ndarray) else a for a in args]
+    want = getattr(mx.np, name)(mx.np.array(X), *ours)
+    got = getattr(mx.np, name)(mx.np.array(X), *ours, *places)
+    assert (got.asnumpy() == want.asnumpy()).all()
+    out = mx.np.empty_like(want)
+    assert getattr(mx.np, name)(mx.np.array(X), *ours, *places[:-1], out) is out
+    assert (out.asnumpy() == want.asnumpy()).all()
+    with pytest.raises(TypeError, match="too many arguments"):
+        getattr(mx.np, name)(mx.np.array(X), *ours, *places[:-1], "?")
+
+
+@pytest.mark.parametrize("join", ["concatenate", "stack"])
+def test_out_behind_a_sequence(join):
+    x = mx.np.ones((2, 2))
+    out = mx.np.empty({"concatenate": (4, 2), "stack": (2, 2, 2)}[join])
+    assert getattr(mx.np, join)([x, x], 0, None).shape == out.shape
+    assert getattr(mx.np, join)([x, x], 0, out) is out
+    assert out.asnumpy().all()
+
+
+def test_the_place_of_random_numbers():
+    for name in ("uniform", "normal", "gamma"):
+        drawn = getattr(mx.np.random, name)(1.0, 2.0, (2,), "float64", mx.cpu(), None)
+        assert (drawn.shape, drawn.dtype, drawn.device) == ((2,), "float64", mx.cpu())
+    assert mx.np.random.randint(0, 5, (3,), None, mx.cpu(), None).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"), [("sum", (1, None, True)), ("max", (0, True)), ("min", (1, True))]
+)
+def test_mxnet1_has_keepdims_where_numpy_has_out(name, args):
+    want = getattr(onp, name)(X, axis=args[0], keepdims=True)
+    with mx.config.scope(compat_version="1.9"):
+        got = getattr(mx.np, name)(mx.np.array(X), *args)
+    assert (got.asnumpy() == want).all()
+    with pytest.raises(TypeError, match="out"):
+        getattr(mx.np, name)(mx.np.array(X), *args)
+
+
 def test_signatures_show_the_order():
     assert list(inspect.signature(mx.np.sum).parameters)[:5] == [
         "a",

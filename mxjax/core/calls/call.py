@@ -526,6 +526,10 @@ def _make_vjp(
         inputs, given = args[:n], iter(args[n:])
         out, pull = pullback(fn, inputs, wants)
         outs = list(out) if many else [out]
+        if wholes and any(
+            h and not differentiable(o.dtype) for h, o in zip(has, outs, strict=True)
+        ):
+            return whole_gradients(whole, inputs, wants, has, args[n:])
         cotangents = [
             cotangent(o, next(given) if h else None) for h, o in zip(has, outs, strict=True)
         ]

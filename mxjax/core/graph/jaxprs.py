@@ -201,20 +201,21 @@ def whole_gradients(
     MXNet has the formula of the derivative run in the array's own dtype. Here it is run in float64 and cut down to
     whole numbers; zeros where the function takes none but integers.
     """
-    full = [
-        x.astype("float64") if w and x.dtype.kind in "biu" else x
-        for x, w in zip(inputs, wants, strict=True)
-    ]
+    full = [_as_float(x) if w else x for x, w in zip(inputs, wants, strict=True)]
     moving = [w and differentiable(x.dtype) for x, w in zip(full, wants, strict=True)]
     found: Any = iter(())
     if any(moving):
-        try:
-            out, pull = pullback(fn, full, moving)
-        except (TypeError, ValueError, IndexError, NotImplementedError):
-            if any(not isinstance(n, int) for x in full for n in x.shape):
-                raise  # for lengths that are symbols alone: with numbers it may do
-            moving = [False] * len(moving)
+        # Two tries: the others may be indices, or have to be of one dtype with those that are wanted.
+        for operands in (full, [_as_float(x) for x in full]):
+            try:
+                out, pull = pullback(fn, operands, moving)
+                break
+            except (TypeError, ValueError, IndexError, NotImplementedError):
+                if any(not isinstance(n, int) for x in full for n in x.shape):
+                    raise  # for lengths that are symbols alone: with numbers it may do
         else:
+            moving = [False] * len(moving)
+        if any(moving):
             outs, cts = (out if isinstance(out, (list, tuple)) else [out]), iter(given)
             made = [cotangent(o, next(cts) if h else None) for o, h in zip(outs, has, strict=True)]
             found = iter(pull(type(out)(made) if isinstance(out, (list, tuple)) else made[0]))
@@ -222,6 +223,10 @@ def whole_gradients(
         next(found).astype(x.dtype) if m else jnp.zeros(x.shape, x.dtype)
         for x, m, w in zip(inputs, moving, wants, strict=True) if w
     ])  # fmt: skip
+
+
+def _as_float(x: Any) -> Any:
+    return x.astype("float64") if x.dtype.kind in "biu" else x
 
 
 TRACES = 2048  # where JAX bounds its other caches
