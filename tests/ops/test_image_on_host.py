@@ -312,6 +312,7 @@ def test_bad_calls_are_refused_as_operators_refuse_them(name, attributes, words)
 
 
 def test_functions_of_mx_image_compile_nothing():
+    mx.config.set({"engine.cold": "auto"})
     x = mx.nd.array(picture(20, 24), dtype="uint8")
     augmenters = mx.image.CreateAugmenter(
         (3, 8, 8), resize=12, rand_crop=True, rand_resize=True, rand_mirror=True, mean=True, std=True, brightness=0.2,

@@ -44,10 +44,10 @@ def _written_twice(jaxpr: Any) -> set[Any]:
         if hasattr(result, "val"):
             continue
         v, names = result, set()
-        while v in made and made[v].primitive.name in FREE:
+        while not hasattr(v, "val") and v in made and made[v].primitive.name in FREE:
             names.add(v)
             v = made[v].invars[0]
-        e = made.get(v)
+        e = None if hasattr(v, "val") else made.get(v)  # a number has no name
         if names and e is not None and e.primitive.name in CHEAP and _is_large(v):
             found.setdefault(v, {v}).update(names)
     if not found:

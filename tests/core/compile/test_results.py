@@ -63,7 +63,12 @@ def product(x: Any, bias: Any) -> tuple[Any, Any]:
     return made.reshape(20, -1, COLUMNS), (made + bias).sum(1)
 
 
-@pytest.mark.parametrize("fn", [same_shape, not_read, product])
+def number(x: Any, bias: Any) -> tuple[Any, ...]:
+    """A number in another shape is a result, as the thresholds of quantized operators are."""
+    return jax.lax.reshape(np.float32(0.5), (1,)), x + bias[0]
+
+
+@pytest.mark.parametrize("fn", [same_shape, not_read, product, number])
 def test_others_stay(fn: Callable[..., Any]) -> None:
     assert results.made_once(jax.make_jaxpr(fn)(*arrays())) is None
 

@@ -153,7 +153,7 @@ print(len(set(count)), z.asnumpy().tobytes().hex(), x.grad.asnumpy().tobytes().h
 def run(folder, program=PROGRAM, **env):
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT,
-        env={**os.environ, "MXJAX_CACHE_DIR": str(folder), **env},
+        env={**os.environ, "MXJAX_ENGINE_COLD": "auto", "MXJAX_CACHE_DIR": str(folder), **env},
     )  # fmt: skip
     assert done.stderr == ""
     count, *numbers = done.stdout.split()
