@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile.cpu_product import is_faster_turned
+from ..compile.cpu_product import is_faster_turned, is_turned_before
 from ..graph.jaxprs import bodies
 from ..graph.primitives import (
     AGAIN,
@@ -228,8 +228,8 @@ class _Body:
             for axes, v in zip(batch, eqn.eqn.invars, strict=True):
                 if tuple(axes) != tuple(range(len(axes))):  # it is turned first
                     self._counts.add("turning kernel", self._counts.like(v))
-            if _is_turned(eqn.eqn):
-                self._counts.add("turning kernel", self._counts.like(eqn.eqn.outvars[0]))
+            if (what := _turned(eqn.eqn)) is not None:
+                self._counts.add("turning kernel", self._counts.like(what))
         elif eqn.name in LOOPS or eqn.name == "cond":
             for body in bodies(eqn.eqn.params):
                 _Body(body, self._counts).count()
@@ -312,12 +312,16 @@ def kind_of(name: str, eqn: Any) -> str:
     return kind
 
 
-def _is_turned(eqn: Any) -> bool:
-    """Whether a product over rows is made of its matrices in the other order, and turned (`cpu_product.turned`)."""
+def _turned(eqn: Any) -> Any:
+    """What a product over rows has turned, before or afterwards (`cpu_product`); None: nothing."""
     a, b = (v.aval for v in eqn.invars)
     known = len(a.shape) == len(b.shape) == 2 and all(type(n) is int for n in (*a.shape, *b.shape))
     (left, right), (batch, _) = eqn.params["dimension_numbers"]
-    return known and not batch and tuple(left) == tuple(right) == (0,) and is_faster_turned(a, b)
+    if not known or batch or tuple(left) != (0,) or tuple(right) != (0,):
+        return None
+    if is_turned_before(a, b):
+        return eqn.invars[0]
+    return eqn.outvars[0] if is_faster_turned(a, b) else None
 
 
 def _is_of_vector(eqn: Any) -> bool:

@@ -53,11 +53,42 @@ def test_which_products_are_turned_and_what_they_give(rows, m, n, turned):
     )
 
 
+AVX2, AVX512 = frozenset({"avx2"}), frozenset({"avx2", "avx512f"})
+
+
+@pytest.mark.parametrize(
+    "rows, m, n, features, before",
+    [
+        (128, 128, 128, AVX2, True),
+        (131, 256, 384, AVX2, True),
+        (131, 512, 128, AVX2, True),  # elsewhere turned afterwards
+        (127, 256, 256, AVX2, False),
+        (131, 256, 200, AVX2, False),
+        (131, 200, 256, AVX2, False),
+        (131, 256, 64, AVX2, False),
+        (131, 256, 256, AVX512, False),
+        (131, 256, 256, frozenset(), False),
+    ],
+)
+def test_which_products_have_their_first_matrix_turned_before(
+    rows, m, n, features, before, monkeypatch
+):
+    monkeypatch.setattr(cpu_product, "cpu_features", lambda: features)
+    a, b = drawn(rows, m), drawn(rows, n, seed=1)
+    made = program(a, b)
+    assert (f"tensor<{m}x{rows}xf32>" in made.as_text()) is before
+    want = a.T.astype("float64") @ b.astype("float64")
+    np.testing.assert_allclose(
+        made.compile()(a, b), want, rtol=1e-5, atol=1e-5 * np.abs(want).max()
+    )
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32"])
-def test_other_dtypes_are_as_jax_has_them(dtype, monkeypatch):
-    monkeypatch.setattr(cpu_product, "cpu_features", frozenset)
+@pytest.mark.parametrize("features, columns", [(frozenset(), (64, 16)), (AVX2, (256, 128))])
+def test_other_dtypes_are_as_jax_has_them(dtype, features, columns, monkeypatch):
+    monkeypatch.setattr(cpu_product, "cpu_features", lambda: features)
     with jax.enable_x64(True):
-        a, b = (jnp.asarray(drawn(128, n)).astype(dtype) for n in (64, 16))
+        a, b = (jnp.asarray(drawn(128, n)).astype(dtype) for n in columns)
         assert "stablehlo.transpose" not in program(a, b).as_text()
 
 
