@@ -69,6 +69,10 @@ class Each:
         """The same of products of matrices."""
         return sum(p.bound.library() for p in self._parts)
 
+    def patches(self) -> int:
+        """Roughly the picoseconds that convolutions take beside them."""
+        return sum(p.bound.patches() for p in self._parts)
+
     def steps(self) -> int:
         """How many calls of NumPy it takes."""
         return sum(p.bound.steps() for p in self._parts)

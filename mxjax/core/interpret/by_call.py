@@ -251,7 +251,9 @@ class ByCall:
 
 def work_of(bound: Bound) -> Work:
     """What NumPy does for a call."""
-    return Work(bound.steps() * LINE, bound.work() * 1e-6, bound.library() * 1e-6)
+    return Work(
+        bound.steps() * LINE, bound.work() * 1e-6, bound.library() * 1e-6, bound.patches() * 1e-6
+    )
 
 
 def loosened(

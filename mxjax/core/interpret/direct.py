@@ -61,6 +61,10 @@ class Direct(NamedTuple):
         """The same of products of matrices, of which there are none."""
         return 0
 
+    def patches(self) -> int:
+        """The same of convolutions."""
+        return 0
+
     def steps(self) -> int:
         """How many calls of NumPy it takes."""
         return 2

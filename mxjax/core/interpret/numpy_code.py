@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph.primitives import ROUNDED
-from ..run.constants import CONVOLVED, NUMBER, PRODUCT, WHILE_ROUNDS
+from ..run.constants import GROUP, GROUP_CALLS, NUMBER, PATCH, PRODUCT, SPREAD, WHILE_ROUNDS
 from . import dims
 from .numpy_arrays import order_alone
 from .numpy_blocks import LARGE, Call, in_blocks
@@ -104,6 +104,7 @@ class Code:
         self.layout = dims.Layout(symbols)
         self.costs: list[tuple[int, Sequence[Any]]] = []
         self.products: list[tuple[int, Sequence[Any]]] = []
+        self.arranged: list[tuple[int, Sequence[Any]]] = []
         self.calls: list[tuple[int, Sequence[Any]]] = []
         self.draws = False  # random bits are among the primitives
         with np.errstate(all="ignore"):
@@ -114,6 +115,8 @@ class Code:
         self.work = self.layout.total(self.costs)
         #: The same of products of matrices and convolutions, where NumPy asks a library, as a program would.
         self.library = self.layout.total(self.products)
+        #: The same of what a convolution's product is arranged from and to.
+        self.patches = self.layout.total(self.arranged)
         self.steps = self.layout.total(self.calls)
 
     def function(
@@ -427,8 +430,7 @@ class _Body:
             left = eqn.invars[0].aval.shape
             shape, each = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), PRODUCT
         elif name == "conv_general_dilated":
-            filters, order = eqn.invars[1].aval.shape, p["dimension_numbers"].rhs_spec
-            shape, each = (*shape, *[filters[k] for k in order[1:]]), CONVOLVED
+            shape, each = self._convolution(eqn, factor, lengths), PRODUCT
         elif name.startswith(("reduce_window", "select_and_scatter")):
             shape = (*shape, *p["window_dimensions"])
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):
@@ -441,6 +443,24 @@ class _Body:
             factor *= 8
         of = self.code.costs if each is NUMBER else self.code.products
         of.append((factor * each, (*shape, *lengths)))
+
+    def _convolution(self, eqn: Any, factor: int, lengths: Sequence[Any]) -> Sequence[Any]:
+        """How many products a convolution has, as lengths; what is beside them is counted here."""
+        p, arranged = eqn.params, self.code.arranged
+        orders = p["dimension_numbers"]
+        x, w, out = (
+            [v.aval.shape[k] for k in order]
+            for v, order in zip((*eqn.invars, *eqn.outvars), orders, strict=True)
+        )
+        groups = p["feature_group_count"] * p["batch_group_count"]
+        if groups > 1 and not (w[0] == p["feature_group_count"] and w[1] == 1):  # not tap by tap
+            self.code.calls.append((factor * groups * GROUP_CALLS, lengths))
+            arranged.append((factor * GROUP, (*out, *lengths)))
+        if max(p["lhs_dilation"], default=1) > 1:  # zeros are multiplied nowhere
+            arranged.append((factor * SPREAD, (x[0], out[1], *w[2:], *x[2:], *lengths)))
+            return (*out[:2], *w[1:], *x[2:])
+        arranged.append((factor * groups * PATCH, (out[0], *w[1:], *out[2:], *lengths)))
+        return (*out, *w[1:])
 
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:

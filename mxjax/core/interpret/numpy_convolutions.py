@@ -89,6 +89,9 @@ def convolution(eqn: Any) -> Op:
         # It is made in the order that it is asked for: a weight's gradient meets the weight in the next call.
         whole = np.empty([(images, len(w), *fits)[k] for k in back], wide)
         out = whole.transpose(of_out)
+        if by_channel > 1 and channels == filters == 1 and math.prod(kernel) <= math.prod(fits):
+            _by_tap(view, w, out)
+            return whole.astype(dtype, copy=False)
         for k in range(groups):
             at = k if by_image > 1 else 0
             own = view[at * images : (at + 1) * images]
@@ -113,6 +116,27 @@ def _by_image(view: Any, w: Any, out: Any) -> None:
         )
         made = (w @ patches).reshape(len(w), len(some), *out.shape[2:])
         out[n : n + many] = made.swapaxes(0, 1)
+
+
+#: Numbers that each of a filter's taps is multiplied with at once: what stays in the cache (0.4 ms for 1.2, by images
+#: of 32 channels of 16 x 16).
+_TAPPED = 1 << 15
+
+
+def _by_tap(view: Any, w: Any, out: Any) -> None:
+    """Channels that each have a filter of their own: products and sums of whole images, tap by tap."""
+    many = max(1, _TAPPED // math.prod(out.shape[1:]))
+    taps = list(np.ndindex(w.shape[2:]))
+    ones = (1,) * (out.ndim - 2)
+    filters = [w[(slice(None), 0, *tap)].reshape(-1, *ones) for tap in taps]
+    for n in range(0, len(out), many):
+        made, part = np.empty((2, *out[n : n + many].shape), out.dtype)
+        for k, (tap, filter) in enumerate(zip(taps, filters, strict=True)):
+            seen = view[(slice(n, n + many), slice(None), *tap)]
+            np.multiply(seen, filter, out=part if k else made)
+            if k:
+                made += part
+        out[n : n + many] = made  # whose axes may lie in another order
 
 
 def _at_once(view: Any, w: Any, out: Any) -> None:

@@ -223,6 +223,11 @@ class Bound:
         code = self._trace.code()
         return code.library(code.layout.values(self.sizes))
 
+    def patches(self) -> int:
+        """Roughly the picoseconds of its convolutions beside these products; raises :class:`NotHere`."""
+        code = self._trace.code()
+        return code.patches(code.layout.values(self.sizes))
+
     def steps(self) -> int:
         """How many calls of NumPy it takes, with 100 rounds for loops whose numbers decide; raises :class:`NotHere`."""
         code = self._trace.code()

@@ -14,8 +14,17 @@ from typing import Annotated
 CALL: Annotated[float, "us", "CPU, chains of small calls: a call beside its work"] = 6.0
 LINE: Annotated[float, "us", "CPU: a call of NumPy's own, as `Bound.steps` counts them"] = 1.5
 NUMBER: Annotated[int, "ps", "CPU: an operation of NumPy's on a float32 in the cache"] = 300
-PRODUCT: Annotated[int, "ps", "CPU: a product with its sum in OpenBLAS's sgemm"] = 80
-CONVOLVED: Annotated[int, "ps", "CPU, 64 channels at 74 GFLOP/s: one in a convolution"] = 40
+PRODUCT: Annotated[
+    int, "ps", "AVX2: a product with its sum in OpenBLAS's sgemm, 25 in large matrices, 45 in small"
+] = 30
+PATCH: Annotated[
+    int, "ps", "AVX2: a number of the patches that a convolution multiplies, copied; 0.5 to 1.8 ns"
+] = 1000
+SPREAD: Annotated[
+    int, "ps", "AVX2: one that a strided convolution's gradient adds to the image; 2.7 to 4.9 ns"
+] = 3000
+GROUP: Annotated[int, "ps", "AVX2, 16 to 256 groups: of each, a number of the result"] = 16_000
+GROUP_CALLS: Annotated[int, "calls of NumPy's", "the same: for each group"] = 4
 WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbers"] = 100
 UNKNOWN: Annotated[int, "equations", "chosen: of a call that cannot be traced"] = 20
 BY_NUMBER: Annotated[float, "us", "CPU: erf, lgamma of one number by Python's `math`"] = 0.2
@@ -110,8 +119,13 @@ CPU_QUICKLY: Annotated[
     "a quick step as a whole: ResNet-18, VGG-11, DenseNet 1.2 to 1.4, GoogLeNet 1.8",
 ] = 2.0
 CPU_LIBRARY: Annotated[
-    float, "part", "bench-cold: of the libraries' time, what an optimised program saves"
-] = 0.3
+    float, "part", "AVX2, ten layers: of the libraries' time, what an optimised program saves"
+] = 0.05
+CPU_PATCHES: Annotated[
+    float,
+    "part",
+    "AVX2, 17 convolutions: of what NumPy takes for patches, what an optimised program saves; a quick one none",
+] = 0.8
 GPU_BASE: Annotated[float, "us", "GPU: a program of one kernel 45 to 60 ms"] = 50_000.0
 GPU_EQUATION: Annotated[float, "us", "GPU: 4 to 6 ms, 2.5 in a ResNet-18"] = 5_000.0
 GPU_TUNED: Annotated[float, "us", "GPU: the trials of a product or convolution"] = 250_000.0

@@ -25,15 +25,16 @@ from .kernels import code_of
 
 
 class Work(NamedTuple):
-    """Microseconds of NumPy's: of its calls, of its work on numbers, and of what libraries compute for it."""
+    """Microseconds of NumPy's: calls, work on numbers, what libraries compute for it, and convolutions' patches."""
 
     calls: float
     numbers: float
     library: float
+    patches: float
 
     @property
     def takes(self) -> float:
-        return self.calls + self.numbers + self.library
+        return sum(self)
 
 
 class Pair(NamedTuple):
@@ -65,7 +66,8 @@ class Prices(NamedTuple):
     `Size.whole`) the same of a quick one.
     ``tuned``: what each kind of product or convolution adds to an optimised program. ``slower``, ``each``: what a quick
     one loses for each number that it computes, and for each product. ``library``, ``library_quickly``: what an
-    optimised and a quick one save of the time that libraries take for NumPy; ``quickly``: how many times as long as
+    optimised and a quick one save of the time that libraries take for NumPy; ``patches``, ``patches_quickly``: of what
+    it takes for patches; ``quickly``: how many times as long as
     NumPy a quick one works on numbers (of a ResNet-18, a VGG-11 and a DenseNet quick steps take 1.2 to 1.4 times as
     long as NumPy's, of a GoogLeNet 1.8). ``options``: XLA's for a quick program; without, there are none.
     """
@@ -82,6 +84,8 @@ class Prices(NamedTuple):
     each: float
     library: float
     library_quickly: float
+    patches: float
+    patches_quickly: float
     quickly: float
     options: Mapping[str, Any] | None
     light_options: Mapping[str, Any] | None = None
@@ -117,12 +121,13 @@ class Prices(NamedTuple):
 
     def saved(self, work: Work) -> float:
         """What an optimised program saves of NumPy's work at most."""
-        return work.calls + work.numbers + self.library * work.library
+        return work.calls + work.numbers + self.library * work.library + self.patches * work.patches
 
     def saved_quickly(self, work: Work) -> float:
         """What a quick program saves of it; less than nothing where NumPy is the faster one."""
         numbers = (1 - self.quickly) * work.numbers
-        return work.calls + numbers + self.library_quickly * work.library
+        libraries = self.library_quickly * work.library + self.patches_quickly * work.patches
+        return work.calls + numbers + libraries
 
     def has_quick(self, size: Size) -> bool:
         """Whether there is a quick program at all: cuDNN's choice without a trial took a hundred times as long."""
@@ -138,14 +143,15 @@ _CPU = Prices(
     base=constants.CPU_BASE, equation=0.0, code=1.0, tuned=0.0, quick_base=constants.CPU_QUICK_BASE,
     quick_equation=0.0, quick_code=1.0 if _OLDER else 0.0, quick_part=0.0 if _OLDER else constants.CPU_QUICK_NEWER,
     slower=constants.CPU_SLOWER, each=0.0, quickly=constants.CPU_QUICKLY,
-    library=constants.CPU_LIBRARY, library_quickly=0.0,
+    library=constants.CPU_LIBRARY, library_quickly=0.0, patches=constants.CPU_PATCHES, patches_quickly=0.0,
     options={"xla_backend_optimization_level": 0, **_ONE_MODULE},
     light_options={"xla_backend_optimization_level": 1, **_ONE_MODULE} if _OLDER else None,
 )  # fmt: skip
 _GPU = Prices(
     base=constants.GPU_BASE, equation=constants.GPU_EQUATION, code=0.0, tuned=constants.GPU_TUNED,
     quick_base=constants.GPU_BASE, quick_equation=constants.GPU_EQUATION, quick_code=0.0, quick_part=0.0,
-    slower=0.0, each=constants.GPU_EACH, library=1.0, library_quickly=1.0, quickly=0.0,
+    slower=0.0, each=constants.GPU_EACH, library=1.0, library_quickly=1.0, patches=1.0, patches_quickly=1.0,
+    quickly=0.0,
     options={"xla_gpu_autotune_level": 0},
 )  # fmt: skip
 _PLATFORMS = {"cpu": _CPU, "gpu": _GPU}

@@ -61,7 +61,7 @@ def found(call, avals, arrays):
     b = symbolic.trace(call, avals, core.default_device())
     asked = [b.shapes(), b.many, tuple(b.size)]
     try:
-        return [*asked, b.work(), b.library(), b.steps()], b.run(arrays)
+        return [*asked, b.work(), b.library(), b.patches(), b.steps()], b.run(arrays)
     except NotHere as error:
         return [*asked, str(error)], []
 

@@ -154,3 +154,24 @@ def test_gradients_of_transposed_weights_take_patches():
     x, g = np.ones((16, 4, 4, 4), "float32"), np.ones((16, 4, 8, 8), "float32")
     assert not numpy_convolutions._is_spread(x, g, (2, 2), (4, 4))
     assert numpy_convolutions._is_spread(g, np.ones((4, 4, 4, 4)), (2, 2), (16, 16))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_channels_with_a_filter_each_by_the_definition(stride):
+    r = np.random.RandomState(0)
+    x, w = r.randn(2, 3, 7, 6).astype("float32"), r.randn(3, 1, 3, 3).astype("float32")
+
+    def f(x, w):
+        return jax.lax.conv_general_dilated(
+            x, w, (stride, stride), ((1, 1), (1, 1)), feature_group_count=3
+        )
+
+    code = Code(jax.make_jaxpr(f)(x, w))
+    (found,) = code.fn(code.layout.values(()), x, w)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))).astype("float64")
+    want = np.zeros(found.shape)
+    for at in np.ndindex(*found.shape[2:]):
+        i, j = at[0] * stride, at[1] * stride
+        seen = padded[:, :, i : i + 3, j : j + 3]
+        want[:, :, at[0], at[1]] = (seen * w[:, 0]).sum((2, 3))
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
