@@ -28,11 +28,11 @@ def destination(
     op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Sequence[Any], dict[str, Any], Any, Any]:
     """The operator's own arguments, the array given as ``out``, and the device; a ``name`` says nothing here."""
-    own = op.n_arrays + len(op.attr_params)
-    if len(args) > own and (not op.variadic or isinstance(args[0], (list, tuple))):
-        args = (
-            _without_out(args, own, kwargs) if cls._legacy else _without_places(args, own, kwargs)
-        )
+    if len(args) > op.n_arrays and (not op.variadic or isinstance(args[0], (list, tuple))):
+        own = op.n_arrays + len(op.attr_params)
+        if len(args) > own:
+            without = _without_out if cls._legacy else _without_places
+            args = without(args, own, kwargs)
     out = kwargs.pop("out", None) if kwargs else None
     device = None
     if kwargs:
@@ -182,8 +182,9 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
             f"{op.name} got too many arguments: it takes ({', '.join(order)})"
         )
     for name, value in zip(order[same:], args[same:], strict=False):
-        if name == "out" and type(value) is bool and _version() == "1.9":
-            name = "keepdims"  # as np.max(x, axis, keepdims) of 1.9
+        if type(value) is bool and name == "out" and "keepdims" in op.attr_params:
+            if _version() == "1.9":
+                name = "keepdims"  # np.max(x, axis, keepdims)
         if name in kwargs:
             raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
         kwargs[name] = value

@@ -206,8 +206,10 @@ def test_imrotate():
         ramp, 6, axes=(1, 0), reshape=False, order=1, mode="constant", prefilter=False
     )
     np.testing.assert_allclose(turned[10:20, 20:40], wanted[10:20, 20:40], rtol=1e-4)
-    both = mx.image.imrotate(mx.nd.stack(image, image), mx.nd.array([6, 0])).asnumpy()
-    np.testing.assert_allclose(both[0].transpose(1, 2, 0), turned, rtol=1e-5)
+    with mx.config.scope({"engine.cold": "auto"}):  # two programs may round coordinates differently
+        alone = mx.image.imrotate(image, 6).asnumpy()
+        both = mx.image.imrotate(mx.nd.stack(image, image), mx.nd.array([6, 0])).asnumpy()
+    np.testing.assert_allclose(both[0], alone, rtol=1e-6)
     np.testing.assert_allclose(both[1, 0], ramp[..., 0], atol=1e-6)
     # Zoomed out, all four corners are inside; zoomed in, nothing is empty.
     ones = mx.nd.ones((1, 21, 31))
