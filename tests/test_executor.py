@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
+from mxjax.symbol import cached
 
 RS = np.random.RandomState(7)
 
@@ -75,6 +76,44 @@ def test_what_is_bound_once_is_not_compiled():
     with mx.config.scope(engine_cold="compile"):
         run.forward()[0].asnumpy()
     assert mx.engine.stats()["compiled"] == before + 1
+
+
+def test_nodes_are_looked_at_once(monkeypatch):
+    """Operator by operator, too: later runs record the calls that the first one made of the nodes."""
+    runs = []
+    node_by_node = cached.run
+
+    def counted(*args, **kwargs):
+        runs.append(1)
+        return node_by_node(*args, **kwargs)
+
+    monkeypatch.setattr(cached, "run", counted)
+    x = mx.sym.BatchNorm(mx.sym.var("data"), fix_gamma=False, momentum=0.5, name="bn")
+    x = mx.sym.Dropout(mx.sym.Activation(x, act_type="tanh"), p=0.5)
+    net = mx.sym.LinearRegressionOutput(
+        mx.sym.FullyConnected(x, num_hidden=2, name="fc"), name="lro"
+    )
+    data = np.random.RandomState(0).rand(6, 3).astype("float32")
+    found = []
+    with mx.config.scope(engine_cold="interpret"):
+        for watched in (False, True):  # with a monitor the nodes run one by one
+            run = net.simple_bind(mx.cpu(), data=(6, 3), lro_label=(6, 2))
+            if watched:
+                run.set_monitor_callback(lambda name, array: None)
+            for name, array in run.arg_dict.items():
+                array[:] = 0.5 if name != "data" else mx.nd.array(data)
+            run.aux_dict["bn_moving_var"][:] = 1
+            mx.random.seed(3)
+            del runs[:]
+            for _ in range(4):
+                run.forward(is_train=True)
+                run.backward()
+            found.append([a.asnumpy() for a in (*run.outputs, *run.grad_arrays, *run.aux_arrays)])
+            assert len(runs) == (0 if watched else 1)
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    moved = 1 - 0.5**4
+    np.testing.assert_allclose(found[0][-2], moved * data.mean(0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("req", ["write", "add", "null"])

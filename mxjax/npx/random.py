@@ -13,15 +13,14 @@ from ..ops.table import TABLE
 from ..random import seed as _seed
 
 
-def seed(seed: int, device: Any = "all", ctx: Any = None) -> None:
+def seed(seed: int, device: Any = "all") -> None:
     """Start all random numbers from ``seed``, on all devices or on one.
 
     Args:
       seed: the number that the stream begins with.
-      device: whose numbers start again; "all" for those of all devices.
-      ctx: MXNet 1's name of `device`.
+      device: where the result lies; the current device if it is left out.
     """
-    _seed(seed, device, ctx)
+    _seed(seed, device)
 
 
 def multinomial(

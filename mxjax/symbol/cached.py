@@ -102,7 +102,10 @@ class CachedOp:
         if program.fresh:
             graph = program.call.graph
             if _mode() == "interpret" or goes_by_call(graph, st.seg, graph.avals[0].device):
-                made = self._by_node(arrays, shapes, cls, device)
+                if program.cut is not None or program.looks:
+                    made = self._by_node(arrays, shapes, cls, device)
+                else:
+                    made = program(arrays, by_call=True)
                 hold(st.seg.step, graph)
                 return made
             program.fresh = False
@@ -163,9 +166,12 @@ class _Program:
         self.scalars = graph.scalars
         self.call = GraphCall(graph)
         self.cut = Cut(graph) if calls_python(graph) else None
+        #: An operator refuses numbers that are there as it is called (`Op.looks`).
+        self.looks = any(getattr(s.call.row, "looks", None) is not None for s in graph.steps)  # type: ignore[union-attr]
         graph.captured = ()
 
-    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+    def __call__(self, arrays: Sequence[NDArray], by_call: bool = False) -> list[NDArray]:
+        """The results for these arrays; ``by_call``: the graph's calls are recorded one by one."""
         values: list[Any] = [a._v or a._value() for a in arrays]
         if self.draws:
             stream = rng.stream(values[0].aval.device)
@@ -177,7 +183,9 @@ class _Program:
         values += [Dynamic(s) for s in self.scalars]
         wants = wants_of(values) if local.st.taping else ()
         made: Sequence[Value]
-        if self.cut is not None and not is_traced(values):
+        if by_call:
+            made = self.call.graph.onto(values)
+        elif self.cut is not None and not is_traced(values):
             made = self.cut(values, arrays, places=self.operators)
         elif any(wants):
             made = record_pair(self.call, values, wants)

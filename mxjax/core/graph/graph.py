@@ -15,6 +15,7 @@ from ... import errors
 from ...scopes import scope, undone
 from ..calls import rng
 from ..calls.aval import Aval, aval, physical
+from ..calls.call import Call
 from ..calls.record import record
 from ..calls.segment import SCALAR, Elsewhere, Mirroring, Segment, Step, Tree, Written, stretch
 from ..calls.state import local, tell_calls
@@ -37,8 +38,8 @@ class Graph:
     """
 
     __slots__ = (
-        "__weakref__", "_reached", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results",
-        "scalars", "steps", "trial", "written",
+        "__weakref__", "_lines", "_reached", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs",
+        "results", "scalars", "steps", "trial", "written",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self._reached: dict[tuple[bool, ...], frozenset[int] | None] = {}
         self.fmt = fmt
+        self._lines: Lines | None = None
         self.captured = tuple(captured)
         self.constants: dict[
             str, Value
@@ -95,8 +97,10 @@ class Graph:
         ``visit(step, operands)`` records each, or something else in its place, and gives its results; `again` does so
         with the step's own call. Recorded are the calls of the segment or graph that is at hand.
         """
-        visit = visit or again
         scalars = self.scalars if scalars is None else scalars
+        if visit is None and not local.st.seg.graph:
+            return self._straight(values, scalars)
+        visit = visit or again
         env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
         st, outer = local.st, local.st.scope
         device = None
@@ -126,6 +130,37 @@ class Graph:
             st.scope = outer
             raise
         st.scope = outer
+        return [env[k] for k in self.outputs]
+
+    def _straight(self, values: Sequence[Any], scalars: Sequence[Any]) -> list[Value]:
+        """`onto` where the calls themselves are recorded, and into no graph: networks that run operator by operator."""
+        if self._lines is None:
+            self._lines = [
+                (s.call, s.args, s.scope, s.first, len(s.avals), max(s.args, default=0) >= SCALAR)  # type: ignore[misc]
+                for s in self.steps
+            ]
+        env: dict[int, Any] = {-1 - k: v for k, v in enumerate(values)}
+        st, outer = local.st, local.st.scope
+        device = next((v.aval.device for v in values if type(v) is Value), None)
+        try:
+            for call, args, scope, first, count, numbers in self._lines:
+                if not args and device is not None:
+                    st.switch(getattr(device, "compute", device))
+                st.scope = scope
+                if numbers:
+                    given = [Dynamic(scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in args]
+                else:
+                    given = [env[i] for i in args]
+                made = record(call, given)
+                if count == 1:
+                    env[first] = made[0]
+                else:
+                    for k, v in enumerate(made, first):
+                        env[k] = v
+            st.scope = outer
+        except BaseException:
+            st.scope = outer
+            raise
         return [env[k] for k in self.outputs]
 
     def floats(self) -> list[bool]:
@@ -169,6 +204,8 @@ class Graph:
         return parse(text, lambda found, inside: _recorded(found, inside, where))  # type: ignore[no-any-return]
 
 
+#: Of each step: its call, operands and scope, its first result and how many, whether numbers are among the operands.
+Lines = list[tuple[Call, tuple[int, ...], str, int, int, bool]]
 Visit = Callable[[Step, tuple[Any, ...]], Value | Sequence[Value]]
 
 
