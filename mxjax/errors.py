@@ -176,8 +176,8 @@ for _name, _cls in {
     register(_name, _cls)
 
 
-def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
-    """Up to `count` of `names` that look like `name`, the best first.
+def nearest(name: str, names: Iterable[str], count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Up to `count` of `names` that look like `name` (by a share of their letters), the best first.
 
     >>> nearest("exq", ["exp", "log"])
     ['exp']
@@ -186,7 +186,7 @@ def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
 
     upper = name[:1].isupper()  # of Convolution and convolution the one that begins in the same way
     by_lower = {n.lower(): n for n in sorted(names, key=lambda n: n[:1].isupper() is upper)}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=cutoff)
     return [by_lower[key] for key in found]
 
 
@@ -216,13 +216,13 @@ def told(name: str) -> Iterator[None]:
         raise kind(f"{type(error).__name__} in the custom operator {name}: {error}") from error
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     """The end of a message about an unknown name: `"; did you mean 'exp'?"`, or nothing.
 
     >>> did_you_mean("exq", ["exp", "log"])
     "; did you mean 'exp'?"
     """
-    found = nearest(name, names)
+    found = nearest(name, names, cutoff=cutoff)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 

@@ -21,6 +21,7 @@ PLACES = ("device", "ctx")
 SEQUENCES = ("arrays", "seq", "tup")
 _ALONE = ([True], [True, False])
 _NUMBERS = (int, float)
+_ARRAYS = (NDArray, np.ndarray)
 _version = settings.snapshot("compat.version")
 
 
@@ -28,7 +29,9 @@ def destination(
     op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Sequence[Any], dict[str, Any], Any, Any]:
     """The operator's own arguments, the array given as ``out``, and the device; a ``name`` says nothing here."""
-    if len(args) > op.n_arrays and (not op.variadic or isinstance(args[0], (list, tuple))):
+    if len(args) > op.n_arrays and (
+        not op.variadic or isinstance(args[0], (list, tuple)) and op.array_params[-1] != "arys"
+    ):
         own = op.n_arrays + len(op.attr_params)
         if len(args) > own:
             without = _without_out if cls._legacy else _without_places
@@ -68,8 +71,11 @@ def split(
 ) -> tuple[list[Any], tuple[tuple[str, Any], ...]]:
     """Arrays in order and attributes as a hashable tuple; with ``texts`` numbers may have come as texts."""
     params = op.array_params
+    rest: list[Any]
     if op.variadic:
-        if not op.attr_params and (len(args) > 1 or type(args[0] if args else None) in _NUMBERS):
+        if params[-1] == "arys":  # np.atleast_1d([1, 2]): an array, as np.array makes one
+            arrays, rest = [a if isinstance(a, _ARRAYS) else np.array(a, "f4") for a in args], []
+        elif not op.attr_params and (len(args) > 1 or type(args[0] if args else None) in _NUMBERS):
             # What np.array makes of numbers.
             arrays, rest = [np.array(a, "f4") if type(a) in _NUMBERS else a for a in args], []
         elif args and isinstance(args[0], (list, tuple, Iterator)):
@@ -185,6 +191,8 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
         if type(value) is bool and name == "out" and "keepdims" in op.attr_params:
             if _version() == "1.9":
                 name = "keepdims"  # np.max(x, axis, keepdims)
+        elif name in ("mode", "keepdims") and type(value) in (bool, int, str):
+            name = "mode" if type(value) is str else "keepdims"  # which MXNet 1 and 2 have in turn
         if name in kwargs:
             raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
         kwargs[name] = value

@@ -278,17 +278,20 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
     return _from_numpy(cls, ndarray, zero_copy)
 
 
-def nd_from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
+def nd_from_numpy(
+    ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray
+) -> Any:
     """:func:`from_numpy` for nd.
 
     Args:
       ndarray: the array of NumPy.
       zero_copy: whether the memory is shared: the NumPy array must not be changed any more then.
+      array_cls: the class of the result, `mx.nd.NDArray` or `mx.np.ndarray`.
 
     Returns:
       ndarray (of mx.nd: NDArray): with the same numbers, on the same memory with `zero_copy`.
     """
-    return _from_numpy(NDArray, ndarray, zero_copy)
+    return _from_numpy(array_cls, ndarray, zero_copy)
 
 
 def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:

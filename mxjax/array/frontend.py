@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import errors
 from ..core import record1, record2
 from ..ops import help
@@ -89,8 +91,14 @@ def _make_of_one_list(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
 def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
     def general(*args: Any, **kwargs: Any) -> Any:
         if kwargs and op.wide:
-            refuse_options(op, cls, kwargs)
+            args = refuse_options(op, cls, kwargs, args)
         return call(op, cls, args, kwargs)
+
+    if isinstance(op.tests.ref, np.ufunc) and op.inference.outputs != 1 and not cls._legacy:
+        # NumPy's own in MXNet, which takes all its options: np.modf, np.frexp, np.divmod.
+        def general(*args: Any, **kwargs: Any) -> Any:
+            args = refuse_options(op, cls, kwargs, args) if kwargs else args
+            return call(op, cls, args, kwargs)
 
     return general
 
@@ -107,7 +115,7 @@ def _make_unary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
                 h._var = None
                 return h
         if kwargs:
-            refuse_options(op, cls, kwargs)
+            args = refuse_options(op, cls, kwargs, args)
         return call(op, cls, args, kwargs)
 
     return one_input
@@ -125,7 +133,7 @@ def _make_binary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
                 h._var = None
                 return h
         if kwargs:
-            refuse_options(op, cls, kwargs)
+            args = refuse_options(op, cls, kwargs, args)
         return call(op, cls, args, kwargs)
 
     return two_inputs

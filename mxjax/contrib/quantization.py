@@ -111,7 +111,7 @@ def _collector(mode: str | None, dtype: str, given: Any) -> CalibrationCollector
 
 def calib_graph(
     qsym: Any, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any], collector: Any,
-    calib_mode: str | None = "entropy", logger: Any = None,
+    calib_mode: str | None = "entropy", quantized_dtype: str | None = "int8", logger: Any = None,
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:  # fmt: skip
     """What `quantize_graph` gave with the ranges that a collector has found.
 
@@ -119,6 +119,7 @@ def calib_graph(
       qsym: the quantized symbol.
       arg_params, aux_params: the parameters of the float32 symbol.
       collector: of `quantize_graph`; it has seen all arrays.
+      quantized_dtype: of MXNet 1; the symbol has its dtypes from `quantize_graph`.
 
     Raises:
       ValueError: another mode than ``'naive'``, ``'entropy'`` or ``'custom'``; or a range is missing.
@@ -243,7 +244,7 @@ def quantize_model(
     batches = _batches(num_calib_batches, num_calib_examples, calib_data)
     seen = _collect(sym, params, data_names, calib_data, collector, layers, batches, device or ctx)
     (logger or _log).info("calibrated on %d batches", seen)
-    return calib_graph(qsym, arg_params, aux_params, collector, calib_mode, logger)
+    return calib_graph(qsym, arg_params, aux_params, collector, calib_mode, logger=logger)
 
 
 def _batches(batches: int | None, examples: int | None, data: Any) -> int | None:
@@ -321,7 +322,7 @@ def quantize_net(
         _collect(
             sym, {**args, **aux}, data_names, calib_data, collector, layers, batches, device or ctx
         )
-        qsym, qargs, aux = calib_graph(qsym, args, aux, collector, calib_mode, logger)
+        qsym, qargs, aux = calib_graph(qsym, args, aux, collector, calib_mode, logger=logger)
     net = gluon.SymbolBlock(qsym, [qsym._variable(n) for n in data_names])
     net.load_dict(
         {**qargs, **aux}, device or ctx or current_device(), cast_dtype=True, dtype_source="saved"

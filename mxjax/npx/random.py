@@ -13,14 +13,15 @@ from ..ops.table import TABLE
 from ..random import seed as _seed
 
 
-def seed(seed: int, device: Any = "all") -> None:
+def seed(seed: int, device: Any = "all", ctx: Any = None) -> None:
     """Start all random numbers from ``seed``, on all devices or on one.
 
     Args:
       seed: the number that the stream begins with.
-      device: where the result lies; the current device if it is left out.
+      device: whose numbers start again; "all" for those of all devices.
+      ctx: MXNet 1's name of `device`.
     """
-    _seed(seed, device)
+    _seed(seed, device, ctx)
 
 
 def multinomial(

@@ -29,7 +29,7 @@ CONVENTION = "<by convention>"
 #: shape is known; an axis stays unknown; as many elements come out as in; unknown lengths of all arrays are one;
 #: the result's shape has nothing to do with the array's; arrays are as long as each other but for the axis along which
 #: they are joined; they are stacked along a new one.
-UNKNOWN = ("waits", "stays", "same size", "tied", "apart", "joined", "stacked", None)
+UNKNOWN = ("waits", "stays", "same size", "tied", "apart", "joined", "stacked", "pair", None)
 #: The name of a function that puts a row into a file's words, or a tuple of that and what it takes.
 Form = str | tuple[Any, ...]
 

@@ -562,7 +562,11 @@ def _rint(x: Any) -> Any:
 
 
 def _spacing(x: Any) -> Any:
-    """The distance to the next number away from zero; that of zero is the least number there is, which is not computed."""
+    """The distance to the next number away from zero; that of zero is the least number there is, which is not computed.
+
+    In float16 it is positive on both sides, as in NumPy.
+    """
+    x = jnp.abs(x) if x.dtype == "float16" else x
     beyond = jnp.nextafter(x, jnp.where(x < 0, -jnp.inf, jnp.inf).astype(x.dtype))
     return jnp.where(x == 0, beyond, beyond - x)
 

@@ -140,7 +140,7 @@ def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     samples=[case(f(3, 4), i(3, high=4)), case(f(3, 4), i(4, high=3), axis=0, keepdims=True), case(f(3, 4), Given([1.0, 7.0, -1.0]), mode="wrap")],
     shapes=lambda shape, **attrs: {} if attrs["axis"] is None else {"index": without(shape, attrs["axis"])},
     methods="nd np",
-    nd_order="data index axis keepdims mode", typed=(0,),  onnx="pick"
+    nd_order="data index axis keepdims mode", order="data index axis keepdims mode", typed=(0,), onnx="pick"
 )  # fmt: skip
 def pick(
     data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False
@@ -354,7 +354,7 @@ def _cast(v: Any, dtype: Any) -> Any:
     nd="where",
     samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))],
     amp="widest",
-    unknown="waits",
+    unknown="pair",
     typed=(1, 2),
     onnx=("where", True),
 )
@@ -596,7 +596,7 @@ def isin(
 )
 def in1d(ar1: Any, ar2: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether each element, of all in one row, is among those of the other array."""
-    return jnp.isin(ar1.reshape(-1), ar2, assume_unique, invert)
+    return jnp.isin(jnp.ravel(ar1), ar2, assume_unique, invert)
 
 
 @op(

@@ -354,7 +354,7 @@ class Registry:
             if name.startswith(OWN_PREFIX) and not name.startswith(TOOL_PREFIXES):
                 problems.append(f"{name}: there is no such setting{did_you_mean(name, own)}")
             elif name.startswith(LEGACY_PREFIXES):
-                ignored.append(f"{name}{did_you_mean(name, self._names)}")
+                ignored.append(f"{name}{did_you_mean(name, self._names, 0.85)}")
         for name, found in values.items():
             try:
                 self._refuse_late(name, found.value, f"{found.source}={found.raw!r}", before=None)

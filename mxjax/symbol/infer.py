@@ -204,8 +204,13 @@ class Inference:
                         raise  # else the row takes this shape, too
 
     def _beside(self, node: Node, ins: Sequence[Partial]) -> None:
-        """Arrays that are joined have one shape, but for the axis along which they are."""
+        """Arrays that are joined have one shape, but for the axis of the joint; so has a pair to choose from."""
         assert node.op is not None
+        if node.op.inference.unknown == "pair" and known(ins[0]):
+            for k, other in ((1, ins[2]), (2, ins[1])):
+                if other is not None and not known(ins[k]):
+                    self._set(*node.inputs[k], other)
+            return
         if node.op.inference.unknown not in ("joined", "stacked"):
             return
         options = {**(node.op.attr_defaults or {}), **node.params}
@@ -223,7 +228,11 @@ class Inference:
             return
         if all(known(s) for s in ins):
             made: Sequence[Partial] | None = self._shapes(node, ins, strict=True)
-        elif node.op is not None and node.op.inference.unknown == "waits" and not known(ins[0]):
+        elif (
+            node.op is not None
+            and node.op.inference.unknown in ("waits", "pair")
+            and not known(ins[0])
+        ):
             return  # MXNet does not guess what a condition of unknown shape is broadcast to
         else:
             tried = [self._shapes(node, _filled(ins, [number] * 9)) for number in _TRIED[:2]]

@@ -193,6 +193,11 @@ def test_from_numpy():
     assert mx.npx.from_numpy(host.T.copy(), zero_copy=False).shape == (3, 2)
     with pytest.raises(TypeError):
         mx.nd.from_numpy([1])
+    host = onp.arange(3.0)
+    made = mx.nd.from_numpy(host, array_cls=mx.np.ndarray)  # as MXNet 1.9.1, it shares the memory
+    made[1] = 7
+    assert type(made) is mx.np.ndarray and host.tolist() == [0, 7, 2]
+    assert type(mx.nd.from_numpy(host, False, mx.np.ndarray)) is mx.np.ndarray
 
 
 def test_torch_shares_memory():

@@ -388,4 +388,4 @@ def test_what_is_refused(trained):
     with pytest.raises(NotImplementedError, match="collect"):
         quantization.CalibrationCollector().collect("a", "b", 1)
     with pytest.raises(ValueError, match="calibration mode"):
-        quantization.calib_graph(None, {}, {}, None, "none")
+        quantization.calib_graph(None, {}, {}, None, "none", quantized_dtype="int8")

@@ -67,3 +67,12 @@ def test_trials_are_written_into_an_array():
     n, p = mx.nd.array([4.0]), mx.nd.array([[0.0, 1.0]])
     assert mx.nd.random.multinomial(n=n, p=p, out=out) is out
     onp.testing.assert_array_equal(out.asnumpy(), [[0, 4]])
+
+
+@pytest.mark.parametrize("word", ["ctx", "device"])
+def test_npx_takes_the_place_by_both_of_its_names(word):
+    drawn = []
+    for _ in range(2):
+        mx.npx.random.seed(3, **{word: mx.cpu()})
+        drawn.append(mx.np.random.uniform(size=2).tolist())
+    assert drawn[0] == drawn[1]

@@ -505,3 +505,57 @@ def test_tolerances_by_their_older_names(tolerance):
         got = np.linalg.pinv(x, rcond=given)
         onp.testing.assert_allclose(got.asnumpy(), want, atol=1e-6)
     assert np.linalg.matrix_rank(x, tol=tolerance) == onp.linalg.matrix_rank(a, tol=tolerance)
+
+
+def test_at_least_so_many_axes_of_a_list_as_of_an_array():
+    x = np.array([1.0, 2.0])
+    assert np.atleast_1d([1, 2]).tolist() == [1, 2]
+    assert np.atleast_2d([x, x]).tolist() == [[1, 2], [1, 2]]
+    assert np.atleast_3d((1, 2)).shape == (1, 2, 1)
+    one, other = np.atleast_1d([1, 2], [3.0])
+    assert (one.tolist(), other.tolist(), one.dtype) == ([1, 2], [3], "float32")
+
+
+@pytest.mark.parametrize("name", ["signbit", "positive", "modf", "spacing", "heaviside", "divmod"])
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float16", "float64"])
+def test_functions_that_are_numpys_take_its_options(name, dtype):
+    a = onp.array([-1.5, 0.5], "float32")
+    args = [a] * (2 if name in ("heaviside", "divmod") else 1)
+    ours = getattr(np, name)
+    try:
+        expected = getattr(onp, name)(*args, dtype=dtype)
+    except TypeError:
+        with pytest.raises(TypeError):
+            ours(*[np.array(x) for x in args], dtype=dtype)
+        return
+    got = ours(*[np.array(x) for x in args], dtype=dtype, where=True, casting="same_kind")
+    for g, e in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)], strict=True):
+        assert g.dtype == e.dtype
+        onp.testing.assert_array_equal(g.asnumpy(), e)
+
+
+@pytest.mark.parametrize("name", ["modf", "frexp", "divmod"])
+def test_a_mask_is_refused_by_functions_with_two_results(name):
+    args = [np.ones(2)] * (2 if name == "divmod" else 1)
+    with pytest.raises(NotImplementedError, match="where="):
+        getattr(np, name)(*args, where=np.array([True, False]))
+
+
+def test_whether_a_number_is_among_others():
+    x = np.array([2, 5])
+    assert np.in1d(3, x).tolist() == [False]
+    assert np.in1d(5, x).tolist() == [True]
+    assert np.in1d(3, x, invert=True).tolist() == [True]
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_the_gradient_of_a_spread_is_the_derivative(name):
+    x = np.array([[0.3, 0.5, 0.9], [0.2, 0.9, 0.4]])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = getattr(np, name)(x, axis=1)
+    y.backward()
+    h = x.asnumpy()
+    apart = (h - h.mean(1, keepdims=True)) / 3
+    expected = 2 * apart if name == "var" else apart / h.std(1, keepdims=True)
+    onp.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-5)

@@ -75,6 +75,15 @@ def test_parameters(path):
     assert [name for name in wanted if name not in have] == []
 
 
+def test_mode_and_keepdims_of_pick_by_position():
+    """MXNet 1.9.1 has keepdims before the mode, 2.0 behind it."""
+    x, at = mx.np.array([[1.0, 2, 3], [4, 5, 6]]), mx.np.array([0.0, 2])
+    for rest in ((True,), (True, "clip"), ("clip", True)):
+        assert mx.npx.pick(x, at, 1, *rest).tolist() == [[1], [6]]
+    assert mx.npx.pick(x, at, -1, "wrap").tolist() == [1, 6]
+    assert mx.nd.pick(x.as_nd_ndarray(), at.as_nd_ndarray(), 1, True).shape == (2, 1)
+
+
 def test_required_argument_is_named():
     with pytest.raises(mx.MXNetError, match="num_filtr"):
         mx.npx.convolution(mx.np.ones((1, 1, 3, 3)), mx.np.ones((1, 1, 2, 2)), num_filtr=1)

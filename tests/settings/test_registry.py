@@ -119,6 +119,10 @@ def test_unknown_legacy_variables_are_one_warning():
     with pytest.warns(UserWarning, match="MGB_FOO, MXNET_BAR") as caught:
         make(MXNET_BAR="1", MGB_FOO="2", OTHER="3")
     assert len(caught) == 1
+    with pytest.warns(UserWarning, match="MXNET_ENGIN_TYPE; did you mean 'MXNET_ENGINE_TYPE'"):
+        make(MXNET_ENGIN_TYPE="NaiveEngine")
+    with pytest.warns(UserWarning, match="MXNET_SUBGRAPH_VERBOSE: without effect"):
+        make(MXNET_SUBGRAPH_VERBOSE="0")  # MXNet's own, and no other name misspelled
 
 
 def test_an_empty_variable_says_nothing():

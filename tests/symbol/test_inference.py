@@ -43,3 +43,14 @@ def test_a_cast_says_nothing_of_what_is_cast():
     x = mx.sym.var("x")
     assert mx.sym.cast(x, dtype="float16").infer_type() == (None, None, None)
     assert mx.sym.cast(x, dtype="float16").infer_type(x="int8")[1] == [onp.float16]
+
+
+@pytest.mark.parametrize("given", [{"c": (2,), "x": (2, 3)}, {"c": (2, 3), "y": (2, 3)}])
+def test_what_where_chooses_from_has_one_shape(given):
+    c, x, y = (mx.sym.var(name) for name in "cxy")
+    chosen = mx.sym.where(c, x, y)
+    arguments, results, _ = chosen.infer_shape(**given)
+    assert arguments == [given["c"], (2, 3), (2, 3)]
+    assert results == [(2, 3)]
+    with pytest.warns(UserWarning, match="Cannot decide shape"):
+        assert chosen.infer_shape(x=(2, 3)) == (None, None, None)
