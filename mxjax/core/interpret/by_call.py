@@ -49,7 +49,11 @@ class Costs(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A call of a segment: where its operands come from (`Step.args`), what they are, and how NumPy computes it."""
+    """A call of a segment: where its operands come from (`Step.args`), what they are, and how NumPy computes it.
+
+    ``lost``: what a program of its own would save at most, a quick one (``quickly``), or, where that would not, an
+    optimised one.
+    """
 
     step: Step
     call: Call
@@ -57,6 +61,8 @@ class Part(NamedTuple):
     operands: tuple[Any, ...]
     bound: Bound | None
     costs: Costs
+    quickly: bool
+    lost: float
 
 
 class ByCall:
@@ -106,7 +112,9 @@ class ByCall:
             size = _UNKNOWN if bound is None else bound.size
             outs = range(s.first, s.first + len(s.avals))
             sizes.append(price_of.Part(size, gets, outs, (call, operands)))
-            part = Part(s, call, gets, operands, bound, costs)
+            quickly = costs.saves_quickly - SINGLE
+            lost = quickly if quickly > 0 else costs.saves - SINGLE
+            part = Part(s, call, gets, operands, bound, costs, quickly > 0, lost)
             self._parts.append(part)
             if bound is None and not self._compiled(part):
                 missing += self._prices.quick(_UNKNOWN)
@@ -187,19 +195,16 @@ class ByCall:
 
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
-        # What a program would save at most: a quick one, or, where that would not, an optimised one.
-        quickly = part.costs.saves_quickly - SINGLE
-        lost = quickly if quickly > 0 else part.costs.saves - SINGLE
-        if lost > 0 and not forked[0] and _mode() != "interpret":
+        if part.lost > 0 and not forked[0] and _mode() != "interpret":
             single = self._single(part, part.operands)
             if _whole(single) in single.programs:
                 return None
-            if quickly > 0 or not self.again:
+            if part.quickly or not self.again:
                 prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
-                pays = prices.quick(size) if quickly > 0 else prices.whole(size)
-                if choice.buys_operator(single.spent, lost, pays, self.once):
+                pays = prices.quick(size) if part.quickly else prices.whole(size)
+                if choice.buys_operator(single.spent, part.lost, pays, self.once):
                     return None
-                single.spent += lost
+                single.spent += part.lost
         try:
             return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
         except NotHere:

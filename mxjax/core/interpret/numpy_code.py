@@ -170,6 +170,7 @@ class _Body:
                     return large(values, *operands)
             return run(values, *operands)
 
+        either.small = run  # type: ignore[attr-defined]
         return either
 
     def _needed(self, outs: Sequence[int]) -> list[_Line]:
@@ -199,10 +200,18 @@ class _Body:
             if n in needed:
                 places[n] = len(places)
                 start.append(value)
-        first, free, count, kept = len(args), [], len(places), {*args, *outs, *self._constants}
+        # An array of no axes is an operand in half the time that a number takes.
+        arrays: dict[int, int] = {}
+        for n in sorted({n for line, *_ in lines if type(line.fn) is np.ufunc for n in line.args}):
+            if isinstance(self._constants.get(n), np.generic):
+                arrays[n] = len(args) + len(start)
+                start.append(np.asarray(self._constants[n]))
+        first, free, kept = len(args), [], {*args, *outs, *self._constants}
+        count = first + len(start)
         steps = []
         for line, ended, unused in reversed(lines):
-            given = [places[n] for n in line.args]
+            whole = arrays if type(line.fn) is np.ufunc else {}
+            given = [whole.get(n, places[n]) for n in line.args]
             free += [places[n] for n in ended if n not in kept]
             for n in line.outs:
                 if free:
@@ -213,6 +222,10 @@ class _Body:
             free += [places[n] for n in unused]
         start += [None] * (count - first - len(start))
         found = [places[n] for n in outs]
+        if len(steps) == 1 and not start[:-1] and first <= 2:
+            (line, *_), fn = lines[0], lines[0][0].fn
+            if line.args == args and found == [places[line.outs[0]]] and _is_simple(line):
+                return lambda values, *operands: [fn(*operands)]
 
         def run(values: Sequence[int], *operands: Any) -> list[Any]:
             m = [*operands, *start]
@@ -518,12 +531,17 @@ def _as_one(group: Sequence[_Line], wanted: Mapping[int, int]) -> _Line:
     return _Line(outs, fn, args, [], True)
 
 
+def _is_simple(line: _Line) -> bool:
+    """Whether it makes one array of one or two."""
+    return not line.dims and not line.many and len(line.outs) == 1 and 1 <= len(line.args) <= 2
+
+
 def _step(
     line: _Line, args: list[int], outs: list[int], layout: dims.Layout
 ) -> Callable[[list[Any], Any], None]:
     """A call as a function of the list of arrays and the values of dimensions."""
     fn = line.fn
-    if line.dims or line.many or len(outs) != 1 or len(args) > 2:
+    if not _is_simple(line):
         return _general(line, args, outs, layout)
     (out,) = outs
     if len(args) == 1:
@@ -533,14 +551,12 @@ def _step(
             m[out] = fn(m[a])
 
         return unary
-    if len(args) == 2:
-        a, b = args
+    a, b = args
 
-        def binary(m: list[Any], values: Any) -> None:
-            m[out] = fn(m[a], m[b])
+    def binary(m: list[Any], values: Any) -> None:
+        m[out] = fn(m[a], m[b])
 
-        return binary
-    return _general(line, args, outs, layout)
+    return binary
 
 
 def _general(

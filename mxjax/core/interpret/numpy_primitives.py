@@ -183,12 +183,20 @@ def _near(fn: Callable[..., Any]) -> Rule:
     return single(of)
 
 
+@functools.cache
+def _one(dtype: Any) -> np.ndarray:
+    """The number 1 as an array, which is an operand in half the time that a number takes."""
+    return np.ones((), dtype)
+
+
 def _logistic(x: Any) -> Any:
-    return np.divide(1, 1 + np.exp(-x), dtype=x.dtype)
+    one = _one(x.dtype)
+    made = np.asarray(np.exp(np.negative(x)))
+    return np.divide(one, np.add(one, made, made), made)
 
 
 def _rsqrt(x: Any) -> Any:
-    return np.divide(1, np.sqrt(x), dtype=x.dtype)
+    return np.divide(_one(x.dtype), np.sqrt(x))
 
 
 #: Arrays with fewer numbers are chosen from by `np.where`, which is one call.

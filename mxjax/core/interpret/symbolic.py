@@ -29,6 +29,7 @@ from ..run.interrupts import shielded
 from ..run.price import Size, size_of
 from . import dims, kept_traces
 from .direct import Direct, directly
+from .numpy_blocks import LARGE
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
 from .trace_bytes import Kept, packed, unpacked
@@ -245,10 +246,14 @@ class Bound:
         Raises:
           NotHere: NumPy does not compute this call, or not these numbers.
         """
-        if self._fn is None:
+        fn = self._fn
+        if fn is None:
             code = self._trace.code()
-            self._values, self._fn = code.layout.values(self.sizes), code.fn
-        found = self._fn(self._values, *operands, *scalars)
+            self._values, fn = code.layout.values(self.sizes), code.fn
+            if all(np.size(a) < LARGE for a in operands):  # and so are those of later runs
+                fn = getattr(fn, "small", fn)
+            self._fn = fn
+        found = fn(self._values, *operands, *scalars)
         return [_own(a, operands) for a in found]
 
 
