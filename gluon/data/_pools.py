@@ -236,7 +236,7 @@ class ProcessPool:
             environment = _worker_environment()  # of this thread's settings
             _uninterrupted(lambda: self._start(loky, workers, environment))
         except BaseException:  # Ctrl-C, too
-            _end_processes(self._executor, self._job, self._folder)
+            _end_surely(self._executor, self._job, self._folder)
             raise
         self._finalizer = weakref.finalize(
             self, _end_behind, self._executor, self._job, self._folder
@@ -328,7 +328,16 @@ class ProcessPool:
         """Kill the workers and remove their files."""
         self.closed = True
         if self._finalizer.detach() is not None:
-            _end_processes(self._executor, self._job, self._folder)
+            _end_surely(self._executor, self._job, self._folder)
+
+
+def _end_surely(executor: Any, job: Any, folder: str) -> None:
+    """`_end_processes`, which a second Ctrl-C does not end: what is left is done in a thread."""
+    try:
+        _end_processes(executor, job, folder)
+    except BaseException:
+        _end_behind(executor, job, folder)
+        raise
 
 
 def _end_behind(executor: Any, job: Any, folder: str) -> None:

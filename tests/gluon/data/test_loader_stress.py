@@ -160,40 +160,70 @@ def own_threads():
     return {thread for thread in threading.enumerate() if thread.name.startswith("mxjax-loader")}
 
 
+def others():
+    """The processes that there are without any loader: loky's own helper stays."""
+    DataLoader(Numbers(), LENGTH, num_workers=1).__iter__().__next__()
+    gc.collect()
+    return children()
+
+
+def left(processes, folders):
+    """What of a loader is there when it has had time to end."""
+    gc.collect()
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = children() - processes, list(filter(os.path.exists, folders)), own_threads()
+        if not any(found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.01)
+
+
 def run(count, share, seed, folders):
     """So many runs, of which one of `share` has processes, the others threads."""
-    DataLoader(
-        Numbers(), LENGTH, num_workers=1
-    ).__iter__().__next__()  # loky's own helper process stays
-    gc.collect()
-    processes = children()
+    processes = others()
     dice = random.Random(seed)
     for number in range(count):
         make = Make(threads=number % share != 0, workers=dice.randint(1, 3))
         what = RUNS[(number // share if not make.threads else number) % len(RUNS)]
         what(make, dice)
         del make
-        gc.collect()
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            left = children() - processes, list(filter(os.path.exists, folders)), own_threads()
-            if not any(left) or time.monotonic() > deadline:
-                break
-            time.sleep(0.01)
-        assert not any(left), f"run {number}, {what.__name__}: {left}"
+        found = left(processes, folders)
+        assert not any(found), f"run {number}, {what.__name__}: {found}"
 
 
-@pytest.mark.skipif(
+counted = pytest.mark.skipif(
     not Path("/proc/self/task").is_dir(), reason="counts the processes that are left in /proc"
 )
+
+
+@counted
 def test_some_runs(folders):
     run(40, share=8, seed=1, folders=folders)
     assert len(folders) > 4
 
 
-@pytest.mark.slow  # a thousand loaders with processes take ten minutes
-@pytest.mark.skipif(
-    not Path("/proc/self/task").is_dir(), reason="counts the processes that are left in /proc"
-)
+@counted
+@pytest.mark.slow  # 120 loaders with processes take two minutes
 def test_many_runs(folders):
-    run(1000, share=1, seed=2, folders=folders)
+    run(120, share=1, seed=2, folders=folders)
+
+
+@counted
+@pytest.mark.parametrize("step", ["_end_feeder", "discard"])
+def test_ctrl_c_again_while_workers_end_leaves_nothing(folders, monkeypatch, step):
+    """As one presses it who sees no end."""
+    processes, pressed, do = others(), [], getattr(_pools, step)
+
+    def press(what):
+        if threading.current_thread() is threading.main_thread():
+            pressed.append(what)
+            raise KeyboardInterrupt
+        do(what)
+
+    monkeypatch.setattr(_pools, step, press)
+    epoch = iter(Make(threads=False, workers=1)(Numbers(kills=True, fails=0)))
+    with pytest.raises(KeyboardInterrupt):
+        next(epoch)
+    assert len(pressed) == 1
+    del epoch
+    assert not any(left(processes, folders))
