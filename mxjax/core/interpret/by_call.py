@@ -22,7 +22,8 @@ from ..run import price as price_of
 from ..run.constants import CALL, FETCH, LINE, RUN, SINGLE, UNFUSED, UNKNOWN
 from ..run.forks import forked
 from ..run.price import Pair, Work, joined, plain
-from .symbolic import Bound, NotHere, trace
+from .numpy_blocks import LARGE
+from .symbolic import Bound, NotHere, own, trace
 
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.
 strict = [False]
@@ -65,6 +66,18 @@ class Part(NamedTuple):
     lost: float
 
 
+class Half(NamedTuple):
+    """A part that hands ``passed`` arrays to the derivative of its call, or (``of`` that part) takes them.
+
+    ``alike`` are the dynamic scalars that have to be equal for it.
+    """
+
+    fn: Callable[..., list[Any]]
+    passed: int
+    of: int = -1
+    alike: Sequence[tuple[int, int]] = ()
+
+
 class ByCall:
     """The calls of a segment that its live results need.
 
@@ -75,8 +88,8 @@ class ByCall:
     ``once``: the next run is that program. ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_costs", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "again",
-                 "gains", "numpy", "once", "price", "saves", "size")  # fmt: skip
+    __slots__ = ("_build", "_costs", "_device", "_ends", "_fetch", "_halves", "_numbers", "_parts", "_prices", "_runs",
+                 "again", "gains", "numpy", "once", "price", "saves", "size")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -92,6 +105,8 @@ class ByCall:
         self._prices = price_of.on(platform)
         self.gains = True
         self.again = False
+        self._runs = 0
+        self._halves: dict[int, Half] | None = None  # by part; None: it has not come back yet
         self._parts: list[Part] = []
         sizes: list[price_of.Part] = []
         missing = 0.0
@@ -162,15 +177,24 @@ class ByCall:
         watched = bool(observers)
         costs, fetched = self._costs, 0.0
         self.gains = len(self._parts) > 1 or bool(self._numbers)
-        for part, ends in zip(self._parts, self._ends, strict=True):
+        self._runs += 1
+        if self._halves is None and self._runs > 1:
+            self._halves = self._in_halves(scalars)
+        shared = self._halves or {}
+        handed: dict[int, Sequence[Any]] = {}
+        for at, (part, ends) in enumerate(zip(self._parts, self._ends, strict=True)):
             args = [
                 env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR]
                 for i in part.gets
             ]
-            outs = None
+            outs: Sequence[Any] | None = None
             if part.bound is not None:
                 start = time.time_ns() if watched else 0
-                outs = self._numpy(part, args)
+                if self._stays(part):
+                    if at in shared:
+                        outs = self._half(at, shared[at], args, scalars, handed)
+                    if outs is None:
+                        outs = self._numpy(part, args)
                 if outs is None:
                     costs = costs.more(part.costs, UNFUSED - 1)
                 elif self._fetch:
@@ -189,22 +213,86 @@ class ByCall:
             self.price = CALL
         return [env[k] for k in live], layouts
 
+    def _in_halves(self, scalars: Sequence[Any]) -> dict[int, Half]:
+        """The parts that are a call and its derivative on the same operands, and small.
+
+        A number is an operand of each by itself, so numbers are compared by value: dynamic ones in each run.
+        """
+        dynamic = SCALAR + len(scalars) - len(self._numbers)
+        found: dict[int, Half] = {}
+        first: dict[Any, int] = {}
+        for at, part in enumerate(self._parts):
+            bound, call = part.bound, part.call
+            if type(bound) is not Bound:
+                continue
+            if any(type(a) is not str and a.size >= LARGE for a in part.operands):
+                continue
+            keys = [
+                i if i < SCALAR else (type(scalars[i - SCALAR]), scalars[i - SCALAR], i >= dynamic)
+                for i in part.gets
+            ]
+            first.setdefault((call, *keys), at)
+            if not isinstance(call, Derivative):
+                continue
+            before = first.get((call.forward, *keys[: len(call.wants)]), -1)
+            if before < 0 or before in found:
+                continue
+            other = self._parts[before]
+            pair = bound.after(other.bound)  # type: ignore[arg-type]
+            if pair is not None:
+                alike = [
+                    (i - SCALAR, k - SCALAR)
+                    for i, k in zip(other.gets, part.gets, strict=False) if SCALAR <= i < dynamic
+                ]  # fmt: skip
+                found[before] = Half(pair.forward, pair.passed)
+                found[at] = Half(pair.backward, pair.passed, before, alike)
+        return found
+
+    def _half(
+        self,
+        at: int,
+        half: Half,
+        args: list[Any],
+        scalars: Sequence[Any],
+        handed: dict[int, Sequence[Any]],
+    ) -> list[Any] | None:
+        """The results of a call that hands something over, or of a derivative that takes it; None: it is not there."""
+        given = [a if type(a) is np.ndarray else _array(a) for a in args]
+        if half.of >= 0:
+            if half.of not in handed or any(scalars[i] != scalars[k] for i, k in half.alike):
+                return None
+            given += handed.pop(half.of)
+        try:
+            made = half.fn(*given)
+        except (NotHere, ArithmeticError, LookupError, TypeError, ValueError):
+            if strict[0]:
+                raise
+            self._halves = {}
+            return None
+        if half.of < 0:
+            made, handed[at] = made[: -half.passed], made[-half.passed :]
+        return [own(a, given) for a in made]
+
     def _given(self, a: Any) -> Any:
         """An array as programs take it: NumPy's 64-bit numbers only in JAX's 64-bit mode, so these travel now."""
         return quick_put(a, self._device) if type(a) is np.ndarray and a.itemsize == 8 else a
 
-    def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
-        """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
+    def _stays(self, part: Part) -> bool:
+        """Whether NumPy computes it; False where a program is better: there is one, or it would have paid off."""
         if part.lost > 0 and not forked[0] and _mode() != "interpret":
             single = self._single(part, part.operands)
             if _whole(single) in single.programs:
-                return None
+                return False
             if part.quickly or not self.again:
                 prices, size = self._prices, part.bound.size  # type: ignore[union-attr]
                 pays = prices.quick(size) if part.quickly else prices.whole(size)
                 if choice.buys_operator(single.spent, part.lost, pays, self.once):
-                    return None
+                    return False
                 single.spent += part.lost
+        return True
+
+    def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
+        """What NumPy gives; None where it does not."""
         try:
             return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
         except NotHere:

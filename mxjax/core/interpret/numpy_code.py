@@ -41,7 +41,7 @@ class _Value(NamedTuple):
     constant: Any = None
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """One call: ``many`` results are a sequence. ``shape``: of its result, which is made element by element."""
 
     outs: list[int]
@@ -107,6 +107,7 @@ class Code:
         self.arranged: list[tuple[int, Sequence[Any]]] = []
         self.calls: list[tuple[int, Sequence[Any]]] = []
         self.draws = False  # random bits are among the primitives
+        self.top: Body  # what it is made of: bodies of loops stand in its lines
         with np.errstate(all="ignore"):
             self.fn = self.function(
                 closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), (1, ())
@@ -125,23 +126,28 @@ class Code:
         """The function of a jaxpr, or of one inside, which runs so many times."""
         if jaxpr.effects:
             raise NotHere("effects")
-        body = _Body(self, times)
+        body = Body(self, times)
         args = [_Ref(body.value(v.aval.shape, d)) for v, d in zip(jaxpr.invars, drawn, strict=True)]
         outs = body.written(body.inline(jaxpr, consts, args))
+        self.top = body
         return body.function([a.value.at for a in args], outs)
 
 
-class _Body:
-    """The lines of one function."""
+class Body:
+    """The lines of one function; once it is written ``used`` are those that its results (``outs``) need."""
+
+    used: list[Line]
+    args: list[int]
+    outs: list[int]
 
     def __init__(self, code: Code, times: Times):
         self.code = code
         self.times = times
         self.nodes: list[_Node] = []
-        self.lines: list[_Line] = []
+        self.lines: list[Line] = []
         self._made = 0
         self._full: dict[Any, int] = {}
-        self._constants: dict[int, Any] = {}
+        self.constants: dict[int, Any] = {}
 
     def _new(self) -> int:
         self._made += 1
@@ -153,7 +159,8 @@ class _Body:
     def function(self, args: list[int], outs: list[int]) -> Function:
         """The lines that are needed, as steps; where arrays are large, element-wise ones in blocks."""
         lines = self._needed(outs)
-        run = self._steps(lines, args, outs)
+        self.used, self.args, self.outs = lines, args, outs
+        run = self.steps(lines, args, outs)
         self.nodes.clear()
         if sum(bool(line.shape) for line in lines) < 2:
             return run
@@ -166,14 +173,14 @@ class _Body:
                     if large is None:  # most calls never meet such arrays
                         grouped = _grouped(lines, outs)
                         many = len(grouped) < len(lines)
-                        large = self._steps(grouped, args, outs) if many else run
+                        large = self.steps(grouped, args, outs) if many else run
                     return large(values, *operands)
             return run(values, *operands)
 
         either.small = run  # type: ignore[attr-defined]
         return either
 
-    def _needed(self, outs: Sequence[int]) -> list[_Line]:
+    def _needed(self, outs: Sequence[int]) -> list[Line]:
         """The lines that the results come of."""
         needed, lines = set(outs), []
         for line in reversed(self.lines):
@@ -182,7 +189,7 @@ class _Body:
                 lines.append(line)
         return lines[::-1]
 
-    def _steps(self, given_lines: Sequence[_Line], args: list[int], outs: list[int]) -> Function:
+    def steps(self, given_lines: Sequence[Line], args: list[int], outs: list[int]) -> Function:
         """Lines as steps on a list of arrays; a place is taken again when nobody needs what was there."""
         needed = set(outs)
         lines = []
@@ -196,17 +203,17 @@ class _Body:
         start: list[Any] = []
         for n in args:
             places[n] = len(places)
-        for n, value in self._constants.items():
+        for n, value in self.constants.items():
             if n in needed:
                 places[n] = len(places)
                 start.append(value)
         # An array of no axes is an operand in half the time that a number takes.
         arrays: dict[int, int] = {}
         for n in sorted({n for line, *_ in lines if type(line.fn) is np.ufunc for n in line.args}):
-            if isinstance(self._constants.get(n), np.generic):
+            if isinstance(self.constants.get(n), np.generic):
                 arrays[n] = len(args) + len(start)
-                start.append(np.asarray(self._constants[n]))
-        first, free, kept = len(args), [], {*args, *outs, *self._constants}
+                start.append(np.asarray(self.constants[n]))
+        first, free, kept = len(args), [], {*args, *outs, *self.constants}
         count = first + len(start)
         steps = []
         for line, ended, unused in reversed(lines):
@@ -239,7 +246,7 @@ class _Body:
         array = np.asarray(value)
         array = array[()] if array.ndim == 0 else array
         made = self._new()
-        self._constants[made] = array
+        self.constants[made] = array
         return _Value(made, np.shape(array), np.shape(array), False, array)
 
     def full(self, v: _Value) -> int:
@@ -254,7 +261,7 @@ class _Body:
 
     def _line(self, fn: Callable[..., Any], args: list[int], sizes: Sequence[Any] = ()) -> int:
         made = self._new()
-        self.lines.append(_Line([made], fn, args, list(sizes), False))
+        self.lines.append(Line([made], fn, args, list(sizes), False))
         return made
 
     def inline(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Ref]) -> list[_Ref]:
@@ -337,7 +344,7 @@ class _Body:
         given = [a.at for a in args] if there is not None else [self.full(a) for a in args]
         targets = [self._new() for _ in eqn.outvars]
         shape = there if there is not None and not op.dims and not op.many else None
-        self.lines.append(_Line(targets, op.fn, given, list(op.dims), op.many, shape))
+        self.lines.append(Line(targets, op.fn, given, list(op.dims), op.many, shape))
         self._count(eqn)
         if there is not None:
             return [_Value(targets[0], there, shapes[0], drawn)]
@@ -480,10 +487,10 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return x.reshape(shape)
 
 
-def _grouped(lines: Sequence[_Line], outs: Sequence[int]) -> list[_Line]:
+def _grouped(lines: Sequence[Line], outs: Sequence[int]) -> list[Line]:
     """The lines, with those in one that are element-wise, have one shape and come one after the other."""
-    made: list[_Line] = []
-    group: list[_Line] = []
+    made: list[Line] = []
+    group: list[Line] = []
     wanted: dict[int, int] = {n: 1 for n in outs}  # how many want a value
     for line in lines:
         for n in line.args:
@@ -504,7 +511,7 @@ def _grouped(lines: Sequence[_Line], outs: Sequence[int]) -> list[_Line]:
     return made
 
 
-def _as_one(group: Sequence[_Line], wanted: Mapping[int, int]) -> _Line:
+def _as_one(group: Sequence[Line], wanted: Mapping[int, int]) -> Line:
     """A group as one line; ``wanted``: how many of all lines and results want a value."""
     own = {line.outs[0] for line in group}
     inside: dict[int, int] = {}
@@ -528,16 +535,16 @@ def _as_one(group: Sequence[_Line], wanted: Mapping[int, int]) -> _Line:
             place[line.outs[0]], count = count, count + 1
         calls.append(Call(line.fn, given, place[line.outs[0]]))
     fn = in_blocks(calls, len(args), count, [place[n] for n in outs])
-    return _Line(outs, fn, args, [], True)
+    return Line(outs, fn, args, [], True)
 
 
-def _is_simple(line: _Line) -> bool:
+def _is_simple(line: Line) -> bool:
     """Whether it makes one array of one or two."""
     return not line.dims and not line.many and len(line.outs) == 1 and 1 <= len(line.args) <= 2
 
 
 def _step(
-    line: _Line, args: list[int], outs: list[int], layout: dims.Layout
+    line: Line, args: list[int], outs: list[int], layout: dims.Layout
 ) -> Callable[[list[Any], Any], None]:
     """A call as a function of the list of arrays and the values of dimensions."""
     fn = line.fn
@@ -559,11 +566,16 @@ def _step(
     return binary
 
 
+def sizes_of(line: Line, layout: dims.Layout) -> list[dims.Getter]:
+    """The functions that give what a line takes besides arrays, of the layout's values."""
+    return [(lambda values: values) if d is ALL else layout.getter(d) for d in line.dims]
+
+
 def _general(
-    line: _Line, args: list[int], outs: list[int], layout: dims.Layout
+    line: Line, args: list[int], outs: list[int], layout: dims.Layout
 ) -> Callable[[list[Any], Any], None]:
     fn = line.fn
-    getters = [(lambda values: values) if d is ALL else layout.getter(d) for d in line.dims]
+    getters = sizes_of(line, layout)
     if not line.many and len(args) == 1 and len(getters) == 1:
         (a,), (get,), (out,) = args, getters, outs
 

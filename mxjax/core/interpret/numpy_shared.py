@@ -184,6 +184,13 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
             return a * b + c if name != "sub" else a * b - c if at == 0 else c - a * b
         if np.result_type(a, b, c) != np.float32 or not _rounds_once():
             return program(a, b, c)
+        one, two = (b, a) if np.ndim(a) == 0 else (a, b)
+        exact = np.ndim(two) == 0 and two == 1
+        if exact or (np.ndim(c) == 0 and c == 0):  # there is one rounding
+            product = one if exact else np.multiply(one, two)
+            if name != "sub":
+                return np.add(product, c)
+            return np.subtract(product, c) if at == 0 else np.subtract(c, product)
         return _fused(
             np.multiply(a, signs[0], dtype=np.float64),
             b,
@@ -207,6 +214,10 @@ def _rounds_once() -> bool:
     )
 
 
+# The bits that float64 has more than float32, and those of a number half-way; the least normal number.
+_DROPPED, _HALF, _NORMAL = (1 << 29) - 1, 1 << 28, 2.0**-126
+
+
 def _fused(a: Any, b: Any, c: Any) -> Any:
     """``a * b + c`` of float32 numbers, rounded once.
 
@@ -215,6 +226,10 @@ def _fused(a: Any, b: Any, c: Any) -> Any:
     """
     product = np.asarray(a * b)
     total = np.asarray(product + c)
+    # Two roundings differ from one only half-way between two numbers of float32, which are fewer below the normal ones.
+    between = (total.view(np.int64) & _DROPPED) == _HALF
+    if not between.any() and (total.size == 0 or np.abs(total).min() >= _NORMAL):
+        return total.astype(np.float32)
     back = total - product
     lost = (product - (total - back)) + (c - back)
     bits = total.view(np.int64)

@@ -31,6 +31,7 @@ from . import dims, kept_traces
 from .direct import Direct, directly
 from .numpy_blocks import LARGE
 from .numpy_code import Code
+from .numpy_pairs import Halves, halves
 from .numpy_rules import NotHere as NotHere
 from .trace_bytes import Kept, packed, unpacked
 
@@ -182,12 +183,13 @@ class Bound:
     ``many``: whether the call's function gives a tuple.
     """
 
-    __slots__ = ("_fn", "_trace", "_values", "many", "sizes")
+    __slots__ = ("_fn", "_halves", "_trace", "_values", "many", "sizes")
 
     def __init__(self, trace: Trace, sizes: tuple[int, ...]):
         self._trace = trace
         self._fn: Any = None
         self._values: Any = ()
+        self._halves: dict[Bound, Halves | None] = {}
         self.sizes = sizes
         self.many = trace.many
 
@@ -234,6 +236,15 @@ class Bound:
         code = self._trace.code()
         return code.steps(code.layout.values(self.sizes))
 
+    def after(self, call: Bound) -> Halves | None:
+        """The call before, and this as its derivative on the same operands, where they have something in common."""
+        if call not in self._halves:
+            mine, its = self._trace.code(), call._trace.code()
+            self._halves[call] = halves(
+                *(its, its.layout.values(call.sizes)), *(mine, mine.layout.values(self.sizes))
+            )
+        return self._halves[call]
+
     def run(self, operands: Sequence[Any], scalars: Sequence[Any] = ()) -> list[np.ndarray]:
         """The results, computed by NumPy; none of them shares memory with an operand.
 
@@ -254,10 +265,10 @@ class Bound:
                 fn = getattr(fn, "small", fn)
             self._fn = fn
         found = fn(self._values, *operands, *scalars)
-        return [_own(a, operands) for a in found]
+        return [own(a, operands) for a in found]
 
 
-def _own(array: Any, operands: Sequence[Any]) -> np.ndarray:
+def own(array: Any, operands: Sequence[Any]) -> np.ndarray:
     """The array, or a copy where its memory is another's or does not lie in rows."""
     if type(array) is not np.ndarray:
         return np.asarray(array)

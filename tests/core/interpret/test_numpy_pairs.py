@@ -1,0 +1,126 @@
+"""Calls that hand their derivatives what both compute: the same numbers, to the bit, and nothing drawn twice."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import core
+from mxjax.core.interpret import by_call, numpy_random, numpy_shared, symbolic
+from mxjax.core.run import scheduler
+from tests.core.interpret.test_kept_traces import derivative, same
+from tests.core.interpret.test_symbolic import GROUPS, ROWS, operands, recorded
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [*ROWS[::12], "softmax", "layer_norm", "batch_norm", "log_softmax", "sigmoid", "dropout"],
+        *(pytest.param(g, marks=pytest.mark.slow) for g in GROUPS),
+    ],
+    ids=lambda names: names[0],
+)
+def test_halves_of_rows_give_what_the_whole_gives(names):
+    pairs = 0
+    known = [n for n in names if n in ROWS]
+    device = core.default_device()
+    for call, inputs, results in recorded(known)[0]:
+        given = operands(inputs)
+        if given is None or call.graph is not None or call.effect:
+            continue
+        avals, arrays = given
+        try:
+            of = derivative(call, avals, arrays, results)
+            first = symbolic.trace(call, avals, device)
+            second = None if of is None else symbolic.trace(of[0], of[1], device)
+            wholes = [first.run(arrays), second.run(of[2])] if second is not None else []
+        except Exception:  # it has no derivative, or NumPy has no rule
+            continue
+        if not wholes or not all(isinstance(b, symbolic.Bound) for b in (first, second)):
+            continue
+        pair = second.after(first)
+        if pair is None:
+            continue
+        pairs += 1
+        with np.errstate(all="ignore"):
+            made = pair.forward(*arrays)
+            handed = made[len(made) - pair.passed :]
+            found = [made[: -pair.passed], pair.backward(*of[2], *handed)]
+        for whole, half in zip(wholes, found, strict=True):
+            assert len(whole) == len(half), call
+            assert all(map(same, whole, map(np.asarray, half))), call
+    assert pairs or "softmax" not in names
+
+
+def step(x, w, p=0.5):
+    with mx.autograd.record():
+        y = mx.nd.Dropout(mx.nd.softmax(mx.nd.LayerNorm(x, w, w)), p=p)
+        loss = (y * y).sum()
+    loss.backward()
+    return loss.asnumpy(), x.grad.asnumpy(), w.grad.asnumpy()
+
+
+def test_a_mask_is_drawn_once_for_both_passes(monkeypatch):
+    draws, drawn = [], numpy_random.threefry
+    monkeypatch.setattr(numpy_random, "threefry", lambda *a: [draws.append(1), drawn(*a)][1])
+    monkeypatch.setattr(by_call, "strict", [True])
+    found = []
+    for apart in (False, True):
+        if apart:
+            monkeypatch.setattr(by_call.ByCall, "_in_halves", lambda self, scalars: {})
+        scheduler.forget()
+        mx.random.seed(5)
+        x, w = mx.nd.arange(48).reshape((6, 8)), mx.nd.ones((8,))
+        x.attach_grad()
+        w.attach_grad()
+        counts = []
+        with mx.config.scope(engine_cold="interpret"):
+            for _ in range(6):
+                draws.clear()
+                found.append(step(x, w))
+                counts.append(len(draws))
+        assert counts[-3:] == ([2, 2, 2] if apart else [1, 1, 1])
+    for ours, theirs in zip(found[:6], found[6:], strict=True):
+        assert all(map(same, ours, theirs))
+
+
+def test_numbers_that_differ_hand_nothing_over():
+    """A derivative whose random count is another one than the call's draws for itself."""
+    half = by_call.Half(lambda *a: [np.zeros(1)], 1, 0, [(0, 1)])
+    part = by_call.ByCall.__new__(by_call.ByCall)
+    args = [np.ones(1)]
+    assert part._half(1, half, args, [3, 4], {0: [np.ones(1)]}) is None
+    assert part._half(1, half, args, [3, 3], {}) is None
+    assert part._half(1, half, args, [3, 3], {0: [np.ones(1)]})[0] == 0
+
+
+def nearest(x: Fraction) -> np.float32:
+    """The number of float32 next to an exact one; half-way the even one."""
+    near = np.float32(float(x))
+    around = [near, *(np.nextafter(near, np.float32(s)) for s in (-np.inf, np.inf))]
+    return min(around, key=lambda c: (abs(Fraction(float(c)) - x), int(c.view(np.int32)) & 1))
+
+
+@pytest.mark.parametrize("name, at", [("add", 0), ("add", 1), ("sub", 0), ("sub", 1)])
+def test_products_and_sums_are_rounded_once(name, at, monkeypatch):
+    monkeypatch.setattr(
+        numpy_shared, "_rounds_once", lambda: True
+    )  # as XLA does where LLVM optimises
+    rng = np.random.RandomState(3)
+    a, b, c = rng.randn(3, 120).astype("float32")
+    coarse = 1 + rng.randint(0, 4096, (2, 120)) * 2.0**-12  # products and sums often half-way
+    tiny = rng.randint(-8, 8, 120) * 2.0**-25
+    kinds = [
+        (a, b, c), (a, np.float32(1), c), (a, b, np.float32(0)), (np.float32(1), b, c), (np.float32(1.7), b, c),
+        (*coarse, tiny), (a * 1e-20, b * 1e-20, c * 1e-41),
+    ]  # fmt: skip
+    for kind in kinds:
+        given = [np.asarray(k, "float32") for k in kind]
+        found = numpy_shared.product_and_sum(name, at)(*given)
+        for got, x, y, z in zip(found, *np.broadcast_arrays(*given), strict=True):
+            product, other = Fraction(float(x)) * Fraction(float(y)), Fraction(float(z))
+            exact = product + other if name == "add" else (product - other) * (1 - 2 * at)
+            assert got == nearest(exact)
