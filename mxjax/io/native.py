@@ -257,7 +257,9 @@ class MXDataIter(DataIter):
         self._again: HostBatch | None = None
         self._debug_skip_load = False
         size = handle.batch_size
-        self.provide_data = [DataDesc(data_name, (size, *handle.data_shape), handle.dtype)]
+        self.provide_data = [
+            DataDesc(data_name, (size, *handle.data_shape), np.dtype(handle.dtype).type)
+        ]
         self.provide_label = [DataDesc(label_name, (size, *handle.label_shape), handle.label_dtype)]
 
     def debug_skip_load(self) -> None:

@@ -412,6 +412,13 @@ def _infinite(ord: Any) -> Any:
 def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     """JAX's norm; where it is one of magnitudes, a number that is 0 has no slope."""
     ord = _infinite(ord)
+    if ord == "fro" and (x.ndim == 1 if axis is None else np.ndim(axis) == 0):
+        ord = 2  # of a vector, where NumPy has none
+    if ord is not None and axis is None and x.ndim > 2:
+        # MXNet's: norms of the matrices that the last axes are, but the largest and least of all.
+        if ord in (np.inf, -np.inf):
+            return (jnp.max if ord > 0 else jnp.min)(absolute(x), keepdims=keepdims)
+        axis = (-2, -1)
     x = absolute(x) if ord in (1, -1, np.inf, -np.inf) else x
     return jnp.linalg.norm(x, ord, axis, keepdims)
 

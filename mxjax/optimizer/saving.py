@@ -266,7 +266,7 @@ def _from_mxnet(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Opti
         name, from_1x = type(foreign).__name__, foreign.from_1x
     else:  # Module writes no optimizer; arrays of MXNet 2 have NumPy's shapes
         name, from_1x = type(optimizer).__name__, not any(map(_has_numpy_shapes, loaded.values()))
-    if optimizer.multi_precision and from_1x and name in ("SGD", "NAG", "LARS", "LBSGD"):
+    if optimizer.multi_precision and from_1x and name in ("SGD", "NAG", "LARS"):
         # There the float32 copy came second.
         states = {i: s[::-1] if isinstance(s, tuple) else s for i, s in states.items()}
     return states, optimizer

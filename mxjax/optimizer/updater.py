@@ -166,7 +166,9 @@ class Updater(Shown):
     def _groups(self, weights: Sequence[Any]) -> list[Sequence[int]]:
         """Which weights go together to an optimizer that has no pure rule."""
         every = range(len(weights))
-        size = self.optimizer.aggregate_num
+        size = max(
+            self.optimizer.aggregate_num, 1
+        )  # MXNet 1 says 0 of those that take one at a time
         if size == float("inf"):
             return [every]
         by_dtype: dict[Any, list[int]] = {}

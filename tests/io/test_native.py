@@ -82,6 +82,7 @@ def test_csv(tmp_path):
     it = mx.io.CSVIter(data_csv=str(tmp_path / "a.csv"), data_shape=(4,), batch_size=2)
     assert isinstance(it, mx.io.MXDataIter)
     assert it.provide_data[0] == ("data", (2, 4)) and it.provide_label[0] == ("softmax_label", (2,))
+    assert it.provide_data[0].dtype is np.float32 is it.provide_label[0].dtype
     rows = [[(data[:, 0] / 4).tolist() for data, _, _ in batches(it)] for _ in range(3)]
     # After an epoch that was filled from the beginning the next one goes on.
     assert rows == [[[0, 1], [2, 3], [4, 0]], [[1, 2], [3, 4]], [[0, 1], [2, 3], [4, 0]]]

@@ -20,13 +20,21 @@ WRITTEN = {
         "bnOUjAlieXRlYXJyYXmUk5RDLMr6k/kAAAAAAQAAAAMAAAAAAAAAAQAAAAAAAAAAAAAA9igcP3sUzj8+CidAlIWUUpRzYmgDaARS"
         "lH2UaAdoCkMsyvqT+QAAAAABAAAAAwAAAAAAAAABAAAAAAAAAAAAAADhepS+4XqUvuF6lL6UhZRSlHNihpRzLg=="
     ),
+    # Of LBSGD in 1.9.1, which has the copy first there, too.
+    "LBSGD": (
+        "gASVywAAAAAAAAB9lEsAjBVteG5ldC5uZGFycmF5Lm5kYXJyYXmUjAdOREFycmF5lJOUToWUUpR9lIwGaGFuZGxllIwIYnVpbHRp"
+        "bnOUjAlieXRlYXJyYXmUk5RDLMn6k/kAAAAAAQAAAAMAAAAAAAAAAQAAAAAAAAAAAAAA9igcP3sUzj8+CidAlIWUUpRzYmgDaARS"
+        "lH2UaAdoCkMsyfqT+QAAAAABAAAAAwAAAAAAAAABAAAAAAAAAAAAAADhepS+4XqUvuF6lL6UhZRSlHNihpRzLg=="
+    ),
 }
 
 
 @pytest.mark.parametrize("version", WRITTEN)
 def test_the_copy_of_16_bit_weights_is_found_in_either_order(version):
     updater = mx.optimizer.get_updater(
-        mx.optimizer.SGD(learning_rate=0.1, momentum=0.9, multi_precision=True)
+        getattr(mx.optimizer, "LBSGD" if version == "LBSGD" else "SGD")(
+            learning_rate=0.1, momentum=0.9, multi_precision=True
+        )
     )
     updater.set_states(base64.b64decode(WRITTEN[version]))
     weight = mx.nd.array([0.609863, 1.609863, 2.609863], dtype="float16")
@@ -39,3 +47,13 @@ def test_the_copy_of_16_bit_weights_is_found_in_either_order(version):
     copy, momentum = updater.states[0]
     np.testing.assert_allclose(copy.asnumpy(), [-0.088957, 0.91104, 1.911], rtol=1e-4)
     np.testing.assert_allclose(momentum.asnumpy(), [-0.36794] * 3, rtol=1e-4)
+
+
+def test_no_aggregation_is_one_weight_at_a_time():
+    """MXNet 1.9.1 says 0 of LBSGD and Signum, and so do the optimizers in its states."""
+    optimizer = mx.optimizer.LBSGD(learning_rate=0.5)
+    optimizer.aggregate_num = 0
+    updater = mx.optimizer.get_updater(optimizer)
+    weights = [mx.nd.ones((2,)), mx.nd.zeros((3,))]
+    updater([0, 1], [mx.nd.ones((2,)), mx.nd.ones((3,))], weights)
+    assert [w.asnumpy().tolist() for w in weights] == [[0.5, 0.5], [-0.5, -0.5, -0.5]]
