@@ -260,7 +260,9 @@ class MXDataIter(DataIter):
         self.provide_data = [
             DataDesc(data_name, (size, *handle.data_shape), np.dtype(handle.dtype).type)
         ]
-        self.provide_label = [DataDesc(label_name, (size, *handle.label_shape), handle.label_dtype)]
+        self.provide_label = [
+            DataDesc(label_name, (size, *handle.label_shape), np.dtype(handle.label_dtype).type)
+        ]
 
     def debug_skip_load(self) -> None:
         """From now on give the first batch only."""
