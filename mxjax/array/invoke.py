@@ -320,17 +320,11 @@ def _awaited(v: Value) -> np.ndarray | None:
         return None  # who reads the result hears of it
 
 
-def _named(op: Op, pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
-    """Numbers by the names of their parameters."""
-    first = 3 if op.keyed else 0
-    return {k if type(k) is str else op.array_params[k - first]: n for k, n in pairs}
-
-
 def _check_later(
     op: Op, numeric: Sequence[tuple[Any, Any]], handed: Sequence[tuple[Any, Any]]
 ) -> None:
     """Have the numbers that come to the block with later calls checked, too."""
-    given, check = _named(op, [*numeric, *handed]), op.check
+    given, check = op.named([*numeric, *handed]), op.check
     assert check is not None
 
     def later(numbers: Sequence[Any]) -> None:
@@ -359,7 +353,7 @@ def _changing(
         op.fast.clear()  # calls with numbers in them
     if op.check is not None:
         try:
-            op.check(**_named(op, numeric))
+            op.check(**op.named(numeric))
         except (TypeError, ValueError):
             return []  # as part of the call it is refused
     return found

@@ -104,6 +104,10 @@ def _located(draw: Callable[..., Any]) -> Callable[..., Any]:
     return located
 
 
+def _all_fine(**numbers: Any) -> None:
+    """The column ``check`` of a row that refuses no numbers."""
+
+
 def _uniform(key: Any, low: Any, high: Any, size: Any, dtype: Any) -> Any:
     dtype = _float(dtype)
     u = _standard(jr.uniform)(key, _draw_shape(size, low, high), dtype)
@@ -123,6 +127,7 @@ _SHAPE = [case(size=(3, 2)), case(0.0, 1.0, size=4), case(f(3), 2.0)]
     display="_npi_uniform",
     keyed=True,
     numbers=("low", "high"),
+    check=_all_fine,
     written="drawn",
 )
 def uniform(

@@ -212,6 +212,20 @@ class Op(Row):
             setattr(self, group, made)
         settle(self)
 
+    def named(self, numbers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+        """Numbers by the names of their parameters, those that stand for arrays by their positions."""
+        first = 3 if self.keyed else 0
+        return {k if type(k) is str else self.array_params[k - first]: n for k, n in numbers}
+
+    def admits(self, numbers: Sequence[tuple[Any, Any]]) -> bool:
+        if self.check is None:
+            return False
+        try:
+            self.check(**self.named(numbers))
+        except TypeError:  # these are no numbers
+            return False
+        return True
+
     def positions(self, legacy: bool) -> tuple[str, ...]:
         """The parameters in the order in which a front end takes them: arrays, then attributes, unless a column says it."""
         return (self.names.nd_order if legacy else self.names.order) or (

@@ -16,7 +16,7 @@ from jax.lax import convert_element_type_p
 from ... import errors
 from ..compile.compiler import for_platform, platform_of, wide_types
 from ..graph.jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
-from ..graph.tracing import run_inlined, shapes_of
+from ..graph.tracing import keeps_loops, run_inlined, shapes_of
 from ..hooks import operator_wrappers, recorded
 from ..interpret.direct import Rules, directly
 from ..interpret.symbolic import trace
@@ -107,6 +107,14 @@ class Row:
 
     def __repr__(self) -> str:
         return f"<{'operator' if self.operator else 'row'} {self.name}>"
+
+    def admits(self, numbers: Sequence[tuple[Any, Any]]) -> bool:
+        """Whether the row has looked at these numbers of a call, by name or position, and refuses none of them.
+
+        Raises:
+          Postponed: it refuses one.
+        """
+        return False
 
     def advice(self, attrs: Attrs, shapes: Sequence[Any]) -> str | None:
         """What does not fit in a call that failed, where the row can tell."""
@@ -332,11 +340,16 @@ class Call:
         known = directly(self, avals)
         if known is not None:
             return known.shapes(), known.many
-        # The first time with its numbers in it: they may be refused. Then the trace serves that has them as operands,
-        # if it is made without jit, whose caches would take these sizes' results for those of all.
-        call, before, own = (self, -1, ()) if (self.forward or self).row.loops else self.loose()
+        # The first time with its numbers in it, unless the row has looked at them: they may be refused. Then the trace
+        # serves that has them as operands, if it is made without jit, whose caches would take these sizes' results for
+        # those of all.
+        jitted = (self.forward or self).row.loops and not keeps_loops()
+        call, before, own = (self, -1, ()) if jitted else self.loose()
+        fine = not own or self.row.admits(
+            [pair for pair in (*self.attrs, *self.constants) if pair[0] in self.row.numbers]
+        )
         traced = bool(self.infer_cache) or (
-            not own and (traced or bool(self.general(avals)[0].traces))
+            fine and (traced or bool(call.general(avals)[0].traces))
         )
         if traced and not self.effect and self.graph is None and not operator_wrappers:
             if own:

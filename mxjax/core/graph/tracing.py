@@ -99,7 +99,7 @@ class _Config:
 
 
 @functools.cache
-def _keeps_loops() -> bool:
+def keeps_loops() -> bool:
     """Whether loops stay loops where functions are traced without ``jit``; else JAX would unroll them."""
     loops = find("loops")
     try:
@@ -128,7 +128,7 @@ def inlined() -> Iterator[None]:
 
 def run_inlined(fn: Callable[..., Any], arrays: Sequence[Any], loops: bool) -> Any:
     """A function as it is traced: without ``jit`` where that leaves the loops in it, if there are some, as they are."""
-    if loops and not _keeps_loops():
+    if loops and not keeps_loops():
         return fn(*arrays)
     with inlined():
         return fn(*arrays)

@@ -168,7 +168,7 @@ def test_loops_stay_loops_where_jit_is_left_out():
 
 
 def test_a_jax_whose_loops_are_others_has_jit_around_them(monkeypatch):
-    monkeypatch.setattr(tracing, "_keeps_loops", lambda: False)
+    monkeypatch.setattr(tracing, "keeps_loops", lambda: False)
     closed = tracing.jaxpr_of(
         lambda a: tracing.run_inlined(
             lambda b: jax.lax.scan(lambda c, v: (c + v, c), 0.0, b)[0], [a], True

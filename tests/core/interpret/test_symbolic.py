@@ -478,6 +478,24 @@ def test_inference_asks_the_trace_from_the_second_shape_on(monkeypatch):
     assert len(asked) == 1 and len(traces(call)) == 1
 
 
+@pytest.mark.parametrize("draw", ["uniform", "normal"])
+def test_draws_of_other_numbers_need_no_trace(draw, monkeypatch):
+    """A network's weights have a scale for each layer: what the row has looked at is an operand the first time, too."""
+    seen = []
+    for name, of in (("_traced", symbolic), ("shapes_of", calls)):
+        fn = getattr(of, name)
+        monkeypatch.setattr(of, name, lambda *a, fn=fn, **k: [seen.append(a), fn(*a, **k)][1])
+    with mx.config.scope(engine_cold="interpret"):
+        for k in range(2, 12):
+            found = getattr(mx.np.random, draw)(-k - 0.5, k + 0.25, (k, 3, k + 1)).asnumpy()
+            assert found.shape == (k, 3, k + 1) and np.isfinite(found).all()
+            if k > 5:
+                assert seen == []
+            seen.clear()
+        with pytest.raises(mx.MXNetError, match="scale < 0"):
+            mx.np.random.normal(0.5, -0.75, (3, 3)).asnumpy()
+
+
 def test_inference_of_wrong_shapes_raises_as_before():
     call, device = made(lambda x, y: x @ y), core.default_device()
 
