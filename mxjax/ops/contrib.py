@@ -420,7 +420,21 @@ def _bilinear(image: Any, y: Any, x: Any) -> Any:
     return jnp.where(inside, value, 0)
 
 
+def _regions(data: Any, rois: Any) -> tuple[Any, list[Any], Any]:
+    """The image of each region (R, C, H, W), its corners (R,) x0, y0, x1 and y1, and the batch index that it has."""
+    batch, *corners = (
+        lax.index_in_dim(rois, k, 1, keepdims=False)
+        for rois in [lax.stop_gradient(rois)]
+        for k in range(5)
+    )
+    return data[jnp.clip(batch.astype("int32"), 0, data.shape[0] - 1)], corners, batch
+
+
 _ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
+
+
+#: So many samples of a cell are added up one after the other; more by a loop.
+_FEW_SAMPLES = 4
 
 
 def samples_a_cell(length: Any, ratio: int) -> Any:
@@ -429,27 +443,36 @@ def samples_a_cell(length: Any, ratio: int) -> Any:
 
 
 def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) -> Any:
-    """How much each of an axis's pixels counts in the mean of each cell's samples: (cells, size)."""
+    """How much each of an axis's pixels counts in the mean of each cell's samples: (..., cells, size)."""
     count = samples_a_cell(length / cells, ratio)
-    step = length / cells / count
+    step = jnp.expand_dims(length / cells / count, -1)
     pixels = jnp.arange(size, dtype=start.dtype)
-    first = start + jnp.arange(cells, dtype=start.dtype) * (length / cells)
+    first = jnp.expand_dims(start, -1) + jnp.arange(cells, dtype=start.dtype) * jnp.expand_dims(
+        length / cells, -1
+    )
 
     def add(k: Any, total: Any) -> Any:
         at = first + (k + 0.5) * step
         inside = (at >= -1) & (at <= size)
-        near = jnp.maximum(1 - jnp.abs(jnp.clip(at, 0, size - 1)[:, None] - pixels), 0)
-        return total + jnp.where(inside[:, None], near, 0).astype(total.dtype)
+        if ratio < 1:
+            inside &= jnp.expand_dims(k < count, -1)
+        at = jnp.expand_dims(jnp.clip(at, 0, size - 1), -1)
+        near = jnp.maximum(1 - jnp.abs(at - pixels), 0)
+        return total + jnp.where(jnp.expand_dims(inside, -1), near, 0).astype(total.dtype)
 
-    return lax.fori_loop(0, count, add, jnp.zeros((cells, size), start.dtype)) / count.astype(
-        start.dtype
-    )
+    total = jnp.zeros((*first.shape, size), start.dtype)
+    if 0 < ratio <= _FEW_SAMPLES:
+        for k in range(ratio):
+            total = add(k, total)
+    else:
+        total = lax.fori_loop(0, jnp.max(count, initial=0), add, total)
+    return total / jnp.expand_dims(count, (-2, -1)).astype(start.dtype)
 
 
 def cell_weights(
     corners: Any, cells: tuple[int, int], size: tuple[int, int], ratio: int, aligned: bool
 ) -> tuple[Any, Any]:
-    """How much each row and each column of an image counts in a region's cells: (ph, h) and (pw, w).
+    """How much each row and each column of an image counts in a region's cells: (..., ph, h) and (..., pw, w).
 
     The samples lie on a grid, so that their mean is a product of a matrix for the rows and one for the columns.
     """
@@ -495,21 +518,17 @@ def roi_align(
             f"position_sensitive=True needs a multiple of {ph} * {pw} channels, got {data.shape[1]}"
         )
     h, w = data.shape[2:]
-
-    def one(roi: Any) -> Any:
-        image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
-        rows, columns = cell_weights(
-            roi[1:5] * spatial_scale, (ph, pw), (h, w), sample_ratio, aligned
-        )
-        rows, columns = rows.astype(data.dtype), columns.astype(data.dtype)
-        if position_sensitive:
-            own = image.reshape(-1, ph, pw, h, w)
-            means = jnp.einsum("cijyx,iy,jx->cij", own, rows, columns)
-        else:
-            means = jnp.einsum("cyx,iy,jx->cij", image, rows, columns)
-        return jnp.where(roi[0] < 0, 0, means)
-
-    return jax.vmap(one)(lax.stop_gradient(rois))
+    image, corners, batch = _regions(data, rois)
+    rows, columns = cell_weights(
+        [c * spatial_scale for c in corners], (ph, pw), (h, w), sample_ratio, aligned
+    )
+    rows, columns = rows.astype(data.dtype), columns.astype(data.dtype)
+    if position_sensitive:
+        own = image.reshape(image.shape[0], -1, ph, pw, h, w)
+        means = jnp.einsum("rcijyx,riy,rjx->rcij", own, rows, columns)
+    else:
+        means = jnp.einsum("rcyx,riy,rjx->rcij", image, rows, columns)
+    return jnp.where(jnp.expand_dims(batch < 0, (1, 2, 3)), 0, means)
 
 
 @op(
@@ -528,26 +547,24 @@ def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float)
     h, w = data.shape[2:]
 
     def cells(start: Any, stop: Any, parts: int, size: int) -> Any:
-        """Which pixels (parts, size) belong to each part."""
-        length = jnp.maximum(stop - start + 1, 1) / parts
+        """Which pixels (R, parts, size) belong to each part."""
+        length = jnp.maximum(jnp.expand_dims(stop - start + 1, 1), 1) / parts
+        start = jnp.expand_dims(start, 1)
         k = jnp.arange(parts)
         lo = jnp.clip(jnp.floor(k * length) + start, 0, size)
         hi = jnp.clip(jnp.ceil((k + 1) * length) + start, 0, size)
         at = jnp.arange(size)
-        return (at >= lo[:, None]) & (at < hi[:, None])
+        return (at >= jnp.expand_dims(lo, -1)) & (at < jnp.expand_dims(hi, -1))
 
-    def one(roi: Any) -> Any:
-        image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
-        x0, y0, x1, y1 = (half_away(roi[k] * spatial_scale) for k in range(1, 5))
-        rows, columns = cells(y0, y1, ph, h), cells(x0, x1, pw, w)
-        inside = rows[:, None, :, None] & columns[None, :, None, :]
-        image = image[:, None, None]
-        lowest = jnp.finfo(image.dtype).min  # where MXNet begins: it passes over NaN
-        top = jnp.where(inside & (image > lowest), image, lowest).max((-2, -1))
-        there = inside.any((-2, -1)) & (roi[0] >= 0)
-        return jnp.where(there, top, 0)
-
-    return jax.vmap(one)(rois)
+    image, corners, batch = _regions(data, rois)
+    x0, y0, x1, y1 = (half_away(c * spatial_scale) for c in corners)
+    rows, columns = cells(y0, y1, ph, h), cells(x0, x1, pw, w)
+    inside = jnp.expand_dims(rows, (2, 4)) & jnp.expand_dims(columns, (1, 3))
+    image = jnp.expand_dims(image, (2, 3))
+    lowest = jnp.finfo(image.dtype).min  # where MXNet begins: it passes over NaN
+    top = jnp.where(jnp.expand_dims(inside, 1) & (image > lowest), image, lowest).max((-2, -1))
+    there = inside.any((-2, -1)) & jnp.expand_dims(batch >= 0, (1, 2))
+    return jnp.where(jnp.expand_dims(there, 1), top, 0)
 
 
 # --------------------------------------------------------------------------------- sampling grids
