@@ -20,8 +20,9 @@ from ..compile.compiler import wide_types
 from ..compile.kept import compile_or_load
 from ..graph.jaxprs import is_staged
 from ..run import choice, forks
+from ..run.constants import FUNCTION_NUMBER, FUNCTION_RUN
 
-#: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
+#: Sizes to which flat arrays are padded, or cut: few programs, of which a function's first one serves for a while.
 _BUCKETS = (64, 1024, 16384, 262144)
 #: XLA's digamma of either zero: NaN, as at the other poles, and from jaxlib 0.12 minus infinity.
 _DIGAMMA_OF_ZERO = (
@@ -36,6 +37,22 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(*xs)
 
     programs: dict[Any, Any] = {}
+    lost: dict[Any, float] = {}  # by dtypes, what runs of programs of other sizes took longer
+
+    def length(n: int, dtypes: tuple[Any, ...]) -> int:
+        """The size of the program to take: of one that there is, until that has cost what its own one would."""
+        own = next(b for b in _BUCKETS if b >= n)
+        there = [b for b in _BUCKETS if (b, *dtypes) in programs]
+        if own in there or not there:
+            return own
+        near = min(there, key=lambda b: _takes(n, b))
+        more = _takes(n, near) - _takes(n, own)
+        before = lost.get(dtypes, 0.0)
+        if choice.buys_size(before, more):
+            lost[dtypes] = 0.0
+            return own
+        lost[dtypes] = before + max(0.0, more)
+        return near
 
     def program(*padded: Any) -> Any:
         key = (padded[0].size, *[a.dtype for a in padded])
@@ -54,10 +71,10 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
         )  # whatever JAX traces around
         with wide_types(), jax.default_device(_cpu()), concrete:
             parts = []
-            for start in range(0, max(size, 1), _BUCKETS[-1]):
-                rows = [a.reshape(-1)[start : start + _BUCKETS[-1]] for a in arrays]
+            room = length(min(size, _BUCKETS[-1]), tuple([a.dtype for a in arrays]))
+            for start in range(0, max(size, 1), room):
+                rows = [a.reshape(-1)[start : start + room] for a in arrays]
                 n = rows[0].size
-                room = next(b for b in _BUCKETS if b >= n)
                 padded = []
                 for row in rows:
                     wide = np.ones(room, row.dtype)
@@ -67,6 +84,11 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
 
     return run
+
+
+def _takes(n: int, room: int) -> float:
+    """Microseconds for so many numbers by programs of this size."""
+    return -(-n // room) * (FUNCTION_RUN + room * FUNCTION_NUMBER)
 
 
 @functools.cache

@@ -67,6 +67,11 @@ def buys_operator(spent: float, lost: float, price: float, sure: bool) -> bool:
     return spent + lost > price * (1 if spent or sure else constants.ONE_RUN)
 
 
+def buys_size(lost: float, more: float) -> bool:
+    """Whether a function gets a program of another size: those there are have cost that much more, with this run."""
+    return lost + more >= constants.FUNCTION
+
+
 def buys_function(numbers: int) -> bool:
     """Whether a function that NumPy has not is a program, once it has computed so many numbers one by one."""
     return numbers * constants.BY_NUMBER > constants.FUNCTION

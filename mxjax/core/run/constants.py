@@ -29,6 +29,8 @@ WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbe
 UNKNOWN: Annotated[int, "equations", "chosen: of a call that cannot be traced"] = 20
 BY_NUMBER: Annotated[float, "us", "CPU: erf, lgamma of one number by Python's `math`"] = 0.2
 FUNCTION: Annotated[float, "us", "CPU: the program of one of these, 60 to 90 ms"] = 75_000.0
+FUNCTION_RUN: Annotated[float, "us", "AVX2: a run of such a program beside its numbers"] = 50.0
+FUNCTION_NUMBER: Annotated[float, "us", "AVX2: one number of erf_inv in such a program"] = 0.004
 FETCH: Annotated[
     float, "us", "GPU, an array that it computed: NumPy waits for it and for what was begun before"
 ] = 1000.0
