@@ -343,10 +343,14 @@ class ByCall:
 
 
 def work_of(bound: Bound) -> Work:
-    """What NumPy does for a call."""
-    return Work(
-        bound.steps() * LINE, bound.work() * 1e-6, bound.library() * 1e-6, bound.patches() * 1e-6
-    )
+    """What NumPy does for a call; an unrolled network has hundreds of each kind."""
+    found: Work | None = getattr(bound, "cost", None)
+    if found is None:
+        work = bound.work() * 1e-6, bound.library() * 1e-6, bound.patches() * 1e-6
+        found = Work(bound.steps() * LINE, *work)
+        if type(bound) is Bound:
+            bound.cost = found
+    return found
 
 
 def loosened(

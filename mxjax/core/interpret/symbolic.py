@@ -180,16 +180,18 @@ def _reshaped(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
 class Bound:
     """A call for operands of certain shapes.
 
-    ``many``: whether the call's function gives a tuple.
+    ``many``: whether the call's function gives a tuple. ``cost``: what NumPy does for it, once somebody has reckoned it
+    (`by_call.work_of`).
     """
 
-    __slots__ = ("_fn", "_halves", "_trace", "_values", "many", "sizes")
+    __slots__ = ("_fn", "_halves", "_trace", "_values", "cost", "many", "sizes")
 
     def __init__(self, trace: Trace, sizes: tuple[int, ...]):
         self._trace = trace
         self._fn: Any = None
         self._values: Any = ()
         self._halves: dict[Bound, Halves | None] = {}
+        self.cost: Any = None
         self.sizes = sizes
         self.many = trace.many
 
