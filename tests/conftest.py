@@ -13,9 +13,11 @@ import random
 import sys
 import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -110,9 +112,44 @@ def _share_contexts() -> None:
     mlir.make_ir_context = shared
 
 
+#: Programs that are not compiled again, of the last tests; and whether this test takes any of them.
+_COMPILED = 500
+_take = [True]
+
+
+def _share_programs() -> None:
+    """A third of the programs are those of another test, which has made its own functions of the same: XLA compiles
+    them once in a process. They are traced and lowered each time, and counted as compiled."""
+    from jax._src import compiler
+
+    import mxjax
+
+    make = getattr(compiler, "backend_compile_and_load", None)
+    if make is None:
+        return  # a JAX that does it in another way
+    kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
+
+    def shared(backend: Any, module: Any, devices: Any, options: Any, callbacks: Any) -> object:
+        # A callback is the address of a function, which may be gone; what goes to a folder is as compiled.
+        taken = _take[0] and not callbacks and mxjax.config.get("cache.dir") == ""
+        text = module.operation.get_asm(enable_debug_info=False) if taken else ""
+        if not taken or "callback" in text:
+            return make(backend, module, devices, options, callbacks)
+        key = id(backend), str(devices), options.SerializeAsString(), text
+        if key not in kept:
+            kept[key] = make(backend, module, devices, options, callbacks)
+        kept.move_to_end(key)
+        while len(kept) > _COMPILED:
+            kept.popitem(last=False)
+        return kept[key]
+
+    compiler.backend_compile_and_load = shared
+
+
 def pytest_collection_finish() -> None:
     """The collector need not look through what lives to the end, thousands of tests among it, at each pass."""
     _share_contexts()
+    _share_programs()
     gc.collect()
     gc.freeze()
     gc.set_threshold(700, 10, 50)  # a full pass looks through a million objects of JAX's
@@ -132,9 +169,39 @@ def pytest_runtest_teardown() -> None:
 
 
 @pytest.fixture(autouse=True)
+def surroundings(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What each test has, in one fixture, for pytest takes a millisecond for four.
+
+    Python, NumPy and (where it is imported) mxjax have the test's seed. What earlier tests ran does not decide whether
+    this one's calls are compiled together. Tests marked ``programs`` look at what is compiled, donated or shown of
+    programs: no other tier runs there. In the end what a test told `mx.config.set`, `npx.set_np` and `npx.reset_np` is
+    taken back.
+    """
+    _seed_all(_seed_of(request.node.nodeid))
+    _forget_history()
+    looks = request.node.get_closest_marker("programs") is not None
+    _take[0] = not looks and not request.node.nodeid.startswith(FIRST[0])
+    if looks:
+        import mxjax
+
+        mxjax.config.set({"engine.cold": "compile"})
+    yield
+    util = sys.modules.get("mxjax.util")
+    if util is not None:
+        util.set_np()
+        util.modes.begin()
+    settings = sys.modules.get("mxjax.settings")
+    if settings is not None:
+        settings.reset()
+
+
+@pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Seeds Python, NumPy and (where it is imported) mxjax; the value is the seed."""
-    value = _seed_of(request.node.nodeid)
+    """The test's seed, for what has a generator of its own."""
+    return _seed_of(request.node.nodeid)
+
+
+def _seed_all(value: int) -> None:
     random.seed(value)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -142,12 +209,9 @@ def seed(request: pytest.FixtureRequest) -> int:
     generator = sys.modules.get("mxjax.random")
     if hasattr(generator, "seed"):
         generator.seed(value)
-    return value
 
 
-@pytest.fixture(autouse=True)
-def engine_without_history() -> None:
-    """What earlier tests ran must not decide whether this one's calls are compiled together."""
+def _forget_history() -> None:
     scheduler = sys.modules.get("mxjax.core.run.scheduler")
     if scheduler is not None:
         sys.modules["mxjax.core.interpret.by_call"].strict[0] = True  # type: ignore[attr-defined]
@@ -174,28 +238,6 @@ def settled() -> Iterator[None]:
     yield
     with contextlib.suppress(mx.MXNetError):
         mx.waitall()
-
-
-@pytest.fixture(autouse=True)
-def settings_as_before() -> Iterator[None]:
-    """Takes back what a test told `mx.config.set`, `npx.set_np` and `npx.reset_np`."""
-    yield
-    util = sys.modules.get("mxjax.util")
-    if util is not None:
-        util.set_np()
-        util.modes.begin()
-    settings = sys.modules.get("mxjax.settings")
-    if settings is not None:
-        settings.reset()
-
-
-@pytest.fixture(autouse=True)
-def tier(request: pytest.FixtureRequest, settings_as_before: None) -> None:
-    """Tests marked ``programs`` look at what is compiled, donated or shown of programs: no other tier runs there."""
-    if request.node.get_closest_marker("programs") is not None:
-        import mxjax
-
-        mxjax.config.set({"engine.cold": "compile"})
 
 
 # XLA leaves the conversions of float16 to a library that it does not bring where the processor has no F16C: as on
