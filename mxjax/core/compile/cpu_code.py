@@ -56,7 +56,8 @@ _QUARTER = {  # pi / 2, and what it has beyond the dtype's digits
 _BITS: dict[str, Any] = {"float32": np.uint32, "float64": np.uint64}
 
 
-def _threefry(k1: Any, k2: Any, x: Any, y: Any) -> Any:
+def threefry(k1: Any, k2: Any, x: Any, y: Any) -> Any:
+    """The Threefry generator's pairs of numbers for keys and counts of uint32."""
     ks = (k1, k2, k1 ^ k2 ^ np.uint32(0x1BD11BDA))
     x, y = x + k1, y + k2
     for i in range(5):
@@ -188,7 +189,7 @@ def _lowering(platform: str, quick: bool, more: tuple[tuple[Any, Any], ...]) -> 
             return rule
 
         rules: Any = (
-            (find("threefry2x32_p"), mlir.lower_fun(_threefry, multiple_results=True)),
+            (find("threefry2x32_p"), mlir.lower_fun(threefry, multiple_results=True)),
             (lax.erf_inv_p, single),
             (lax.atan_p, real(arctan, "atan")),
             (lax.atan2_p, real(arctan2, "atan2")),
@@ -211,4 +212,4 @@ def _lowering(platform: str, quick: bool, more: tuple[tuple[Any, Any], ...]) -> 
     return given
 
 
-__all__ = ["arctan", "arctan2", "erf_inv", "erf_inv_of", "lowering", "quick_rules"]
+__all__ = ["arctan", "arctan2", "erf_inv", "erf_inv_of", "lowering", "quick_rules", "threefry"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import platform
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from statistics import NormalDist
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..compile.kept import compile_or_load
 from ..graph.jaxprs import is_staged
 from ..run import choice, forks
 from ..run.constants import FUNCTION_NUMBER, FUNCTION_RUN
+from .numpy_blocks import Call, in_blocks
 
 #: Sizes to which flat arrays are padded, or cut: few programs, of which a function's first one serves for a while.
 _BUCKETS = (64, 1024, 16384, 262144)
@@ -30,13 +31,38 @@ _DIGAMMA_OF_ZERO = (
 )
 
 
+class Programs(dict[Any, Any]):
+    """A function of NumPy's flat arrays as programs of JAX, by their size and dtypes; called inside `apart`."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def __call__(self, *arrays: Any) -> Any:
+        key = (arrays[0].size, *[a.dtype for a in arrays])
+        found = self.get(key)
+        if found is None:
+            traced = jax.jit(lambda *xs: self.fn(*xs)).trace(*arrays)
+            found = self[key] = compile_or_load(traced.lower(), {}, traced.jaxpr)[0]
+        return found(*arrays)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Programs of the host's first device, with wide types, whatever JAX traces around.
+
+    Raises:
+      MXNetError: this process is a fork of one that had programs.
+    """
+    forks.check()
+    concrete: Any = jax.ensure_compile_time_eval() if is_staged() else nullcontext()
+    with wide_types(), jax.default_device(_cpu()), concrete:
+        yield
+
+
 def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of arrays, element by element, as one program of JAX for all shapes of a dtype."""
-
-    def flat(*xs: Any) -> Any:
-        return fn(*xs)
-
-    programs: dict[Any, Any] = {}
+    programs = Programs(fn)
     lost: dict[Any, float] = {}  # by dtypes, what runs of programs of other sizes took longer
 
     def length(n: int, dtypes: tuple[Any, ...]) -> int:
@@ -54,22 +80,10 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
         lost[dtypes] = before + max(0.0, more)
         return near
 
-    def program(*padded: Any) -> Any:
-        key = (padded[0].size, *[a.dtype for a in padded])
-        found = programs.get(key)
-        if found is None:
-            traced = jax.jit(flat).trace(*padded)
-            found = programs[key] = compile_or_load(traced.lower(), {}, traced.jaxpr)[0]
-        return found(*padded)
-
     def run(*xs: Any) -> Any:
         arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
         shape, size = arrays[0].shape, arrays[0].size
-        forks.check()
-        concrete: Any = (
-            jax.ensure_compile_time_eval() if is_staged() else nullcontext()
-        )  # whatever JAX traces around
-        with wide_types(), jax.default_device(_cpu()), concrete:
+        with apart():
             parts = []
             room = length(min(size, _BUCKETS[-1]), tuple([a.dtype for a in arrays]))
             for start in range(0, max(size, 1), room):
@@ -80,7 +94,7 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
                     wide = np.ones(room, row.dtype)
                     wide[:n] = row
                     padded.append(wide)
-                parts.append(np.asarray(program(*padded))[:n])
+                parts.append(np.asarray(programs(*padded))[:n])
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
 
     return run
@@ -201,6 +215,15 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
         program = shared(lambda a, b, c: a * b + c)
         signs = (1, 1)
 
+    def rounded_once(a: Any, b: Any, c: Any) -> Any:
+        return _fused(
+            np.multiply(a, signs[0], dtype=np.float64),
+            b,
+            np.multiply(c, signs[1], dtype=np.float64),
+        )
+
+    by_blocks = in_blocks([Call(rounded_once, (0, 1, 2), 3)], 3, 4, [3])
+
     def fused(a: Any, b: Any, c: Any) -> Any:
         if forks.forked[0]:
             return a * b + c if name != "sub" else a * b - c if at == 0 else c - a * b
@@ -213,11 +236,7 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
             if name != "sub":
                 return np.add(product, c)
             return np.subtract(product, c) if at == 0 else np.subtract(c, product)
-        return _fused(
-            np.multiply(a, signs[0], dtype=np.float64),
-            b,
-            np.multiply(c, signs[1], dtype=np.float64),
-        )
+        return by_blocks(a, b, c)[0]
 
     return fused
 
@@ -236,26 +255,36 @@ def _rounds_once() -> bool:
     )
 
 
-# The bits that float64 has more than float32, and those of a number half-way; the least normal number.
-_DROPPED, _HALF, _NORMAL = (1 << 29) - 1, 1 << 28, 2.0**-126
-
-
 def _fused(a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c`` of float32 numbers, rounded once.
+    """``a * b + c`` of float32 numbers that are float64 here, rounded once to float32.
 
-    The product is exact in float64. The sum is rounded to odd (Boldo, Melquiond: Emulation of a FMA and correctly
-    rounded sums, 2008), so that rounding it to float32 is as if it had never been rounded.
+    The product is exact. Rounding its sum to float64 and then to float32 is rounding it once, unless the first one
+    ends halfway between two neighbours of float32.
     """
     product = np.asarray(a * b)
     total = np.asarray(product + c)
-    # Two roundings differ from one only half-way between two numbers of float32, which are fewer below the normal ones.
-    between = (total.view(np.int64) & _DROPPED) == _HALF
-    if not between.any() and (total.size == 0 or np.abs(total).min() >= _NORMAL):
+    halfway = (total.view(np.int64) & _BELOW_FLOAT32) == _HALF
+    # Neighbours of what is less than float32's normal numbers lie elsewhere.
+    small = np.abs(total) < _SMALLEST_NORMAL
+    if not halfway.any() and not (small.any() and total[small].any()):
         return total.astype(np.float32)
+    return _rounded_to_odd(product, total, c).astype(np.float32)
+
+
+#: The digits of a float64 that float32 has not, and the first of them.
+_BELOW_FLOAT32, _HALF = (1 << 29) - 1, 1 << 28
+_SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
+
+
+def _rounded_to_odd(product: Any, total: Any, c: Any) -> Any:
+    """``product + c``, of which ``total`` is the nearest, rounded to odd.
+
+    Rounding this to fewer digits is as if it had never been rounded (Boldo, Melquiond: Emulation of a FMA and correctly
+    rounded sums, 2008).
+    """
     back = total - product
     lost = (product - (total - back)) + (c - back)
     bits = total.view(np.int64)
     even = (lost != 0) & ((bits & 1) == 0) & np.isfinite(total)
     away = (lost > 0) == (total > 0)
-    odd = np.where(even, np.where(away, bits + 1, bits - 1), bits)
-    return odd.view(np.float64).astype(np.float32)
+    return np.where(even, np.where(away, bits + 1, bits - 1), bits).view(np.float64)

@@ -72,9 +72,9 @@ def buys_size(lost: float, more: float) -> bool:
     return lost + more >= constants.FUNCTION
 
 
-def buys_function(numbers: int) -> bool:
-    """Whether a function that NumPy has not is a program, once it has computed so many numbers one by one."""
-    return numbers * constants.BY_NUMBER > constants.FUNCTION
+def buys_function(numbers: int, each: float = constants.BY_NUMBER) -> bool:
+    """Whether a function that NumPy lacks, or is slow at, is a program, once so many numbers took ``each`` so long."""
+    return numbers * each > constants.FUNCTION
 
 
 def first_form(prices: Prices, size: Size, paid: float, coming: int | None, several: bool) -> Form:

@@ -28,6 +28,9 @@ GROUP_CALLS: Annotated[int, "calls of NumPy's", "the same: for each group"] = 4
 WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbers"] = 100
 UNKNOWN: Annotated[int, "equations", "chosen: of a call that cannot be traced"] = 20
 BY_NUMBER: Annotated[float, "us", "CPU: erf, lgamma of one number by Python's `math`"] = 0.2
+DRAWN: Annotated[
+    float, "us", "AVX2: random bits of one number by NumPy less those of a program"
+] = 0.02
 FUNCTION: Annotated[float, "us", "CPU: the program of one of these, 60 to 90 ms"] = 75_000.0
 FUNCTION_RUN: Annotated[float, "us", "AVX2: a run of such a program beside its numbers"] = 50.0
 FUNCTION_NUMBER: Annotated[float, "us", "AVX2: one number of erf_inv in such a program"] = 0.004

@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from mxjax import settings
+from mxjax.core.interpret import numpy_random
 from mxjax.core.interpret.numpy_random import _BLOCK, threefry
 from mxjax.core.interpret.numpy_shared import exactly
 
@@ -69,6 +71,22 @@ def test_many_pairs_are_computed_in_blocks():
     many = threefry(keys, keys + 1, np.uint32(5), np.uint32(6))
     one = threefry(keys[3, -1], keys[3, -1] + 1, np.uint32(5), np.uint32(6))
     assert many[0].shape == keys.shape and (many[0][3, -1], many[1][3, -1]) == (one[0], one[1])
+
+
+def test_many_bits_come_of_a_program_once_it_pays(monkeypatch):
+    """They are the same ones, and nothing is compiled where that is told."""
+    key, n = 3 << 32 | 4, 2 * _BLOCK + 100
+    x, y = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(n, dtype="uint32"))
+    monkeypatch.setattr(numpy_random, "_drawn", [0])
+    assert numpy_random._by_program(key, n) is None and numpy_random._drawn == [n]
+    monkeypatch.setattr(numpy_random, "_drawn", [10**9])
+    with settings.scope("engine.cold", "interpret"):
+        assert numpy_random._by_program(key, n) is None
+    for m in (n, _BLOCK):
+        found = numpy_random._by_program(key, m)
+        assert found.dtype == np.uint32
+        np.testing.assert_array_equal(found, (x ^ y)[:m])
+    assert numpy_random._by_program(key, _BLOCK - 1) is None
 
 
 def test_a_shared_program_serves_all_shapes():
