@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# Those that take longest run with the slow tests; the others use the same wings, and the demo (test_demo.py) trains and
-# profiles the digits of the first.
-LONG = {"01_train_and_profile", "02_memory", "03_many_devices", "06_text", "08_records"}
+# Those that take longest run with the slow tests; the others use the same wings.
+LONG = {"02_memory", "03_many_devices", "06_text", "08_records"}
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
