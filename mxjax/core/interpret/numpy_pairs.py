@@ -106,9 +106,10 @@ def _key(x: Any, deep: int = 0) -> Hashable:
 
 
 def _held(fn: Callable[..., Any]) -> list[Any]:
-    """All that a function's code gets but its arguments and globals."""
+    """All that a function's code gets but its arguments and globals; of a method its object, too."""
     cells = getattr(fn, "__closure__", None) or ()
     found: list[Any] = [fn.__defaults__, sorted((fn.__kwdefaults__ or {}).items())]
+    found.append(getattr(fn, "__self__", None))
     for cell in cells:
         try:
             found.append(cell.cell_contents)

@@ -9,7 +9,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import core
-from mxjax.core.interpret import by_call, numpy_random, numpy_shared, symbolic
+from mxjax.core.interpret import by_call, numpy_pairs, numpy_random, numpy_shared, symbolic
 from mxjax.core.run import scheduler
 from tests.core.interpret.test_kept_traces import derivative, same
 from tests.core.interpret.test_symbolic import GROUPS, ROWS, operands, recorded
@@ -124,3 +124,23 @@ def test_products_and_sums_are_rounded_once(name, at, monkeypatch):
             product, other = Fraction(float(x)) * Fraction(float(y)), Fraction(float(z))
             exact = product + other if name == "add" else (product - other) * (1 - 2 * at)
             assert got == nearest(exact)
+
+
+def test_functions_are_the_same_only_where_all_that_they_hold_is():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        def times(self, x):
+            return x * self.by
+
+    def scaled(by, more=None):
+        return lambda x, b=more: x * by + (b or 0)
+
+    one, two = Scale(1), Scale(2)
+    key = numpy_pairs._key
+    assert key(one.times) == key(one.times) != key(two.times)
+    assert key(scaled(1.0)) == key(scaled(1.0)) != key(scaled(2.0))
+    assert key(scaled(0.0)) != key(scaled(-0.0)) and key(scaled(1)) != key(scaled(1.0))
+    assert key(scaled(1.0, 2)) != key(scaled(1.0, 3))
+    assert key(scaled({})) != key(scaled({}))  # a dict may be another one tomorrow
