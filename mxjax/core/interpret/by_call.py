@@ -228,8 +228,7 @@ class ByCall:
             if any(type(a) is not str and a.size >= LARGE for a in part.operands):
                 continue
             keys = [
-                i if i < SCALAR else (type(scalars[i - SCALAR]), scalars[i - SCALAR], i >= dynamic)
-                for i in part.gets
+                i if i < SCALAR else (repr(scalars[i - SCALAR]), i >= dynamic) for i in part.gets
             ]
             first.setdefault((call, *keys), at)
             if not isinstance(call, Derivative):
@@ -259,7 +258,10 @@ class ByCall:
         """The results of a call that hands something over, or of a derivative that takes it; None: it is not there."""
         given = [a if type(a) is np.ndarray else _array(a) for a in args]
         if half.of >= 0:
-            if half.of not in handed or any(scalars[i] != scalars[k] for i, k in half.alike):
+            # As texts, which tell zeros' signs and dtypes, too.
+            if half.of not in handed or any(
+                repr(scalars[i]) != repr(scalars[k]) for i, k in half.alike
+            ):
                 return None
             given += handed.pop(half.of)
         try:

@@ -60,37 +60,31 @@ def _as_optimised(monkeypatch):
     monkeypatch.setattr(numpy_shared, "_rounds_once", lambda: True)
 
 
-def _is_nearest(found, exact):
-    """Whether a float32 is the nearest to a fraction, the even one of two."""
-    low, high = (np.nextafter(found, np.float32(far), dtype="float32") for far in (-np.inf, np.inf))
-    off = abs(Fraction(float(found)) - exact)
-    even = not int(found.view(np.int32)) & 1
-    return all(
-        off < other or (off == other and even)
-        for other in (abs(Fraction(float(n)) - exact) for n in (low, high))
-    )
-
-
-def _exact(a, b, c):
-    return Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+def _nearest(x: Fraction) -> np.float32:
+    """The number of float32 next to an exact one; half-way the even one."""
+    near = np.float32(float(x))
+    around = [near, *(np.nextafter(near, np.float32(s)) for s in (-np.inf, np.inf))]
+    return min(around, key=lambda c: (abs(Fraction(float(c)) - x), int(c.view(np.int32)) & 1))
 
 
 @pytest.mark.usefixtures("_as_optimised")
-@pytest.mark.parametrize(
-    "scale", [1.0, 1e-22]
-)  # the second one's products are below normal numbers
-def test_a_product_and_its_sum_are_rounded_once(scale):
-    rng = np.random.default_rng(5)
-    a, b = (rng.normal(size=500) * scale).astype("float32"), rng.normal(size=500).astype("float32")
-    b = (b * scale).astype("float32")
-    c = (rng.normal(size=500) * scale**2).astype("float32")
-    for name, at, sign in (("add", 0, (1, 1)), ("sub", 0, (1, -1)), ("sub", 1, (-1, 1))):
-        found = product_and_sum(name, at)(a, b, c)
-        assert found.dtype == np.float32
-        for f, x, y, z in zip(
-            found, a * np.float32(sign[0]), b, c * np.float32(sign[1]), strict=True
-        ):
-            assert _is_nearest(f, _exact(x, y, z)), (name, x, y, z)
+@pytest.mark.parametrize("name, at", [("add", 0), ("add", 1), ("sub", 0), ("sub", 1)])
+def test_products_and_sums_are_rounded_once(name, at):
+    rng = np.random.RandomState(3)
+    a, b, c = rng.randn(3, 120).astype("float32")
+    coarse = 1 + rng.randint(0, 4096, (2, 120)) * 2.0**-12  # products and sums often half-way
+    tiny = rng.randint(-8, 8, 120) * 2.0**-25
+    kinds = [
+        (a, b, c), (a, np.float32(1), c), (a, b, np.float32(0)), (np.float32(1), b, c), (np.float32(1.7), b, c),
+        (*coarse, tiny), (a * 1e-20, b * 1e-20, c * 1e-41),
+    ]  # fmt: skip
+    for kind in kinds:
+        given = [np.asarray(k, "float32") for k in kind]
+        found = product_and_sum(name, at)(*given)
+        for got, x, y, z in zip(found, *np.broadcast_arrays(*given), strict=True):
+            product, other = Fraction(float(x)) * Fraction(float(y)), Fraction(float(z))
+            exact = product + other if name == "add" else (product - other) * (1 - 2 * at)
+            assert got == _nearest(exact)
 
 
 @pytest.mark.usefixtures("_as_optimised")
@@ -113,7 +107,7 @@ def test_halfway_between_two_neighbours_what_was_lost_decides(a, b, c):
     for many in (1, LARGE):  # also where the array is taken in blocks
         found = product_and_sum("add", 0)(np.full((many, 1), numbers[0]), *numbers[1:])
         assert found.shape == (many, 1) and (found == found[0]).all()
-        assert _is_nearest(found[0, 0], _exact(*numbers))
+        assert found[0, 0] == _nearest(Fraction(a) * Fraction(b) + Fraction(c))
 
 
 @pytest.mark.usefixtures("_as_optimised")
