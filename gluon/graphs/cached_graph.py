@@ -43,6 +43,7 @@ from mxjax.core import (
     recording,
     rng,
     varying,
+    through_integers,
     wants_of,
 )
 from mxjax.core.hooks import forked_children, graph_listeners
@@ -373,9 +374,13 @@ class CachedGraph:
         self.small = self.small or tried
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
-        if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
+        if st.taping and any(v.tape is not None for v in values):
+            # Of integers each operator has a rule, their composition has none.
             by_call = (
-                True  # of integers: each operator has a rule for them, their composition has none
+                by_call
+                or self.whole
+                or not any(wants)
+                or through_integers(self.call.graph, wants)  # type: ignore[arg-type]
             )
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)

@@ -59,6 +59,7 @@ from .graph.tape import Leaf, Node
 from .graph.tape import attach_python as attach_python
 from .graph.tape import backward as backward
 from .graph.tape import gradients as gradients
+from .graph.wholes import through_integers as through_integers
 from .hooks import call_listeners, observers
 from .placement import ahead as ahead
 from .placement import holders, memory

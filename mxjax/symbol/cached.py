@@ -25,6 +25,7 @@ from ..core import (
     record_pair,
     recording,
     rng,
+    through_integers,
     wants_of,
 )
 from ..core.calls.value import Value
@@ -166,6 +167,7 @@ class _Program:
         self.scalars = graph.scalars
         self.call = GraphCall(graph)
         self.cut = Cut(graph) if calls_python(graph) else None
+        self.whole = not any(graph.floats()[: len(self.kinds)])
         #: An operator refuses numbers that are there as it is called (`Op.looks`).
         self.looks = any(getattr(s.call.row, "looks", None) is not None for s in graph.steps)  # type: ignore[union-attr]
         graph.captured = ()
@@ -187,6 +189,8 @@ class _Program:
             made = self.call.graph.onto(values)
         elif self.cut is not None and not is_traced(values):
             made = self.cut(values, arrays, places=self.operators)
+        elif any(wants) and (self.whole or through_integers(self.call.graph, wants)):  # type: ignore[arg-type]
+            made = self.call.graph.onto(values)  # of integers each operator has a rule
         elif any(wants):
             made = record_pair(self.call, values, wants)
         else:
