@@ -42,8 +42,8 @@ from mxjax.core import (
     record_pair,
     recording,
     rng,
-    varying,
     through_integers,
+    varying,
     wants_of,
 )
 from mxjax.core.hooks import forked_children, graph_listeners
@@ -377,10 +377,7 @@ class CachedGraph:
         if st.taping and any(v.tape is not None for v in values):
             # Of integers each operator has a rule, their composition has none.
             by_call = (
-                by_call
-                or self.whole
-                or not any(wants)
-                or through_integers(self.call.graph, wants)  # type: ignore[arg-type]
+                by_call or self.whole or not any(wants) or through_integers(self.call.graph, wants)  # type: ignore[arg-type]
             )
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)
