@@ -157,32 +157,6 @@ def test_gradients_given_to_integers(dtype):
     assert bound.grad_dict["x"].asnumpy().tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("cold", ["auto", "compile"])
-def test_gradients_go_through_integers_inside_of_a_network(cold):
-    """As MXNet 1.9 and 2.0 have it; as one program they would be 0, so that compiling changed them."""
-
-    class Net(mx.gluon.HybridBlock):
-        def forward(self, x, index):
-            whole = (x * 2).astype("int32") * 3
-            return whole.astype("float32") * 2 + mx.npx.pick(x, index.astype("int32")).sum()
-
-    x, index = var([1.4, 2.6]), mx.np.array(1.0)
-    net = Net()
-    net.hybridize()
-    data = mx.sym.var("x")
-    symbol = mx.sym.Cast(mx.sym.Cast(data, dtype="int32") * 3, dtype="float32") * data
-    with mx.config.scope(engine_cold=cold):
-        for _ in range(3):
-            with autograd.record():
-                y = net(x, index)
-            y.backward()
-            assert x.grad.asnumpy().tolist() == [12, 14]
-            bound = symbol.bind(mx.cpu(), {"x": mx.nd.array([1.4, 2.6])}, {"x": mx.nd.zeros(2)})
-            bound.forward(is_train=True)
-            bound.backward(mx.nd.array([1, 1]))
-            assert bound.grad_dict["x"].asnumpy().tolist() == [6, 12]  # [1.4, 2.6] are cut down
-
-
 def test_views_in_the_graph():
     x = var([[1.0, 2.0], [3.0, 4.0]])
     before = x[0]

@@ -90,7 +90,7 @@ CORE = set(
     is_recording is_traced keep_barriers lay local match_donations mirroring movable needed note_calls observe outside
     pack pending physical place placed platform_of read record record2 record_known record_pair recording rehearsal
     relaid repeating
-    renamed row shielded span stats through_integers traced unobserve unpack user_site wait_all wants_of
+    renamed row shielded span stats traced unobserve unpack user_site wait_all wants_of
     """.split()
 )
 CORE_MODULES = {

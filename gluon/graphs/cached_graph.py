@@ -42,7 +42,6 @@ from mxjax.core import (
     record_pair,
     recording,
     rng,
-    through_integers,
     varying,
     wants_of,
 )
@@ -374,10 +373,9 @@ class CachedGraph:
         self.small = self.small or tried
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
-        if st.taping and any(v.tape is not None for v in values):
-            # Of integers each operator has a rule, their composition has none.
+        if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
             by_call = (
-                by_call or self.whole or not any(wants) or through_integers(self.call.graph, wants)  # type: ignore[arg-type]
+                True  # of integers: each operator has a rule for them, their composition has none
             )
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)

@@ -59,7 +59,6 @@ from .graph.tape import Leaf, Node
 from .graph.tape import attach_python as attach_python
 from .graph.tape import backward as backward
 from .graph.tape import gradients as gradients
-from .graph.wholes import through_integers
 from .hooks import call_listeners, observers
 from .placement import ahead as ahead
 from .placement import holders, memory
@@ -159,7 +158,6 @@ __all__ = [
     "shielded",
     "span",
     "stats",
-    "through_integers",
     "traced",
     "unobserve",
     "unpack",

@@ -25,7 +25,6 @@ from ..core import (
     record_pair,
     recording,
     rng,
-    through_integers,
     wants_of,
 )
 from ..core.calls.value import Value
@@ -189,8 +188,10 @@ class _Program:
             made = self.call.graph.onto(values)
         elif self.cut is not None and not is_traced(values):
             made = self.cut(values, arrays, places=self.operators)
-        elif any(wants) and (self.whole or through_integers(self.call.graph, wants)):  # type: ignore[arg-type]
-            made = self.call.graph.onto(values)  # of integers each operator has a rule
+        elif (
+            any(wants) and self.whole
+        ):  # of integers each operator has a rule, their composition none
+            made = self.call.graph.onto(values)
         elif any(wants):
             made = record_pair(self.call, values, wants)
         else:

@@ -415,11 +415,6 @@ class Call:
         attrs = tuple([(name, filled(value)) for name, value in self.attrs])
         return Call(self.row, attrs, self.constants, self.varying)
 
-    @property
-    def smooth(self) -> bool:
-        """Whether it has a derivative that is not 0 everywhere."""
-        return self.row.differentiable and not getattr(self.row.fn, "constant", False)
-
     def loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
         """The call that takes its numbers as operands, after how many others they come, and these numbers.
 
@@ -522,8 +517,8 @@ def _make_vjp(
     n = len(wants)
     plain = wanting(call.fn, wants)
     operator = None if call.op is None else call
-    smooth = call.smooth
-    whole, wholes = of_wholes(call), call.row.wholes
+    smooth = call.row.differentiable and not getattr(call.row.fn, "constant", False)
+    whole, wholes = _of_wholes(call), call.row.wholes
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
@@ -556,7 +551,7 @@ def _make_vjp(
     return backward
 
 
-def of_wholes(call: Call) -> Callable[..., Any]:
+def _of_wholes(call: Call) -> Callable[..., Any]:
     """A call's function where whole numbers stand as floats: it converts to none."""
     attrs = tuple([(k, "float64" if k == "dtype" and v is not None and np.dtype(v).kind in "biu" else v)
                    for k, v in call.attrs])  # fmt: skip

@@ -20,7 +20,6 @@ from ..calls.value import TRACED, Dynamic, Value
 from ..run.cold import goes_by_call, hold
 from .graph import Graph, Visit, again, recording
 from .pairs import GraphCall, record_pair, wants_of
-from .wholes import through_integers
 
 
 class Places:
@@ -227,9 +226,10 @@ class Piece:
             self.fresh and not st.seg.graph and goes_by_call(graph, st.seg, graph.avals[0].device)
         )
         self.fresh = by_steps
-        if st.taping and any(v.tape is not None for v in values):
-            # Of integers each operator has a rule, their composition has none.
-            by_steps = by_steps or self.whole or not any(wants) or through_integers(graph, wants)
+        if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
+            by_steps = (
+                True  # of integers: each operator has a rule for them, their composition has none
+            )
         if by_steps:
             self._by_steps(env, again)
             if tried:

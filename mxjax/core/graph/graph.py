@@ -39,7 +39,7 @@ class Graph:
 
     __slots__ = (
         "__weakref__", "_lines", "_reached", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs",
-        "results", "scalars", "steps", "through", "trial", "written",
+        "results", "scalars", "steps", "trial", "written",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,6 @@ class Graph:
         self.avals = tuple(avals)
         self.outputs = tuple(outputs)
         self._reached: dict[tuple[bool, ...], frozenset[int] | None] = {}
-        self.through: dict[tuple[bool, ...], bool] = {}  # of `wholes.through_integers`
         self.fmt = fmt
         self._lines: Lines | None = None
         self.captured = tuple(captured)
