@@ -157,6 +157,53 @@ def test_gradients_given_to_integers(dtype):
     assert bound.grad_dict["x"].asnumpy().tolist() == [2, 3]
 
 
+@pytest.mark.parametrize("cold", ["auto", "compile"])
+def test_gradients_go_through_integers_inside_of_a_network(cold):
+    """As MXNet 1.9.1 has them; the derivative of the whole by JAX is 0."""
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x, index):
+            whole = (x * 2).astype("int32") * 3
+            return whole.astype("float32") * 2 * mx.npx.pick(x, index.astype("int32")).sum()
+
+    x, index = var([1.4, 2.6]), mx.np.array(1.0)
+    net = Net()
+    net.hybridize()
+    data = mx.sym.var("x")
+    symbol = mx.sym.Cast(mx.sym.Cast(data, dtype="int32") * 3, dtype="float32") * data
+    with mx.config.scope(engine_cold=cold):
+        for _ in range(3):
+            with autograd.record():
+                y = net(x, index)
+            y.backward()
+            assert x.grad.asnumpy().tolist() == pytest.approx([30, 72])
+            bound = symbol.bind(mx.cpu(), {"x": mx.nd.array([1.4, 2.6])}, {"x": mx.nd.zeros(2)})
+            bound.forward(is_train=True)
+            bound.backward(mx.nd.array([1, 1]))
+            assert bound.grad_dict["x"].asnumpy().tolist() == [6, 12]
+
+
+@pytest.mark.parametrize(
+    ("fn", "is_so"),
+    [
+        (lambda x: x * (x > 0), False),
+        (lambda x: mx.np.where(x != 0, x, 0) / mx.np.maximum((x != 0).sum(), 1), False),
+        (lambda x: mx.np.cumsum((x > 0).astype("int32"), axis=1).astype("float32") * x, False),
+        (lambda x: mx.npx.one_hot(mx.np.argmax(x, axis=-1), 4) * x, False),
+        (lambda x: mx.npx.pick(x, x.sum(axis=1).astype("int32")), False),
+        (lambda x: mx.npx.pick(x, mx.npx.topk(x, k=1, dtype="int32").reshape((-1,))), False),
+        (lambda x: x.argmax(axis=1).astype("int32").astype("float32") * x.sum(axis=1), False),
+        (lambda x: x.astype("int32") * 2.0, True),
+        (lambda x: x + (x.astype("int32") + x.astype("int32")).astype("float32"), True),
+    ],
+)  # fmt: skip
+def test_masks_and_places_are_no_way_for_a_gradient(fn, is_so):
+    """A network with such stays one program."""
+    graph = mx.gluon.nn.HybridLambda(fn).graph(mx.np.ones((3, 4)))
+    assert graph.has_gradient_of_steps([True] * len(graph.avals), 1) is is_so
+    assert not graph.floats()[0] or graph.has_gradient_of_steps([False], 1)
+
+
 def test_views_in_the_graph():
     x = var([[1.0, 2.0], [3.0, 4.0]])
     before = x[0]

@@ -292,7 +292,6 @@ class CachedGraph:
         self.numbers = graph.scalars  # some are computed from those that come with a call
         graph.scalars = tuple([s.value if type(s) is varying.Handed else s for s in self.numbers])
         self.n_outs = len(out_leaves)
-        self.whole = not any(graph.floats()[: self.n_outs])
         self.kinds = [o._front for o in out_leaves]
         self.draws = draws.used
         self.rows = any(p._grad_stype == "row_sparse" for p in block.collect_params().values())
@@ -373,10 +372,8 @@ class CachedGraph:
         self.small = self.small or tried
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
-        if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
-            by_call = (
-                True  # of integers: each operator has a rule for them, their composition has none
-            )
+        if st.taping and any(v.tape is not None for v in values):
+            by_call = by_call or self.call.graph.has_gradient_of_steps(wants, self.n_outs)  # type: ignore[union-attr]
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)
         # As the gradient of a whole graph is computed, it has all rows.

@@ -166,7 +166,6 @@ class _Program:
         self.scalars = graph.scalars
         self.call = GraphCall(graph)
         self.cut = Cut(graph) if calls_python(graph) else None
-        self.whole = not any(graph.floats()[: len(self.kinds)])
         #: An operator refuses numbers that are there as it is called (`Op.looks`).
         self.looks = any(getattr(s.call.row, "looks", None) is not None for s in graph.steps)  # type: ignore[union-attr]
         graph.captured = ()
@@ -188,10 +187,8 @@ class _Program:
             made = self.call.graph.onto(values)
         elif self.cut is not None and not is_traced(values):
             made = self.cut(values, arrays, places=self.operators)
-        elif (
-            any(wants) and self.whole
-        ):  # of integers each operator has a rule, their composition none
-            made = self.call.graph.onto(values)
+        elif any(wants) and self.call.graph.has_gradient_of_steps(wants, len(self.kinds)):  # type: ignore[union-attr]
+            made = self.call.graph.onto(values)  # type: ignore[union-attr]
         elif any(wants):
             made = record_pair(self.call, values, wants)
         else:

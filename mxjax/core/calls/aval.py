@@ -195,6 +195,10 @@ def aval(shape: tuple[int, ...], dtype: Any, device: Any) -> Aval:
     found = _interned.get(key)
     if found is None:
         dtype = np.dtype(dtype)
+        if (
+            dtype.byteorder == "<"
+        ):  # as h5py and others spell it: equal, but every array would print as it from now on
+            dtype = dtype.newbyteorder("=")
         # Keyed by the canonical dtype, then filed under the spelling that was asked for as well.
         found = _interned.setdefault((shape, dtype, device), Aval(shape, dtype, device))
         _interned[key] = found

@@ -57,8 +57,8 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "direct", "display", "effect", "fn", "inferred", "lasting", "lengths", "loops",
-        "most", "name", "numbers", "operator", "python", "ragged", "restates", "settled", "takes_numbers",
+        "calls", "differentiable", "direct", "display", "effect", "first", "fn", "inferred", "lasting", "lengths",
+        "loops", "most", "name", "numbers", "operator", "python", "ragged", "restates", "settled", "takes_numbers",
         "tries", "wholes",
     )  # fmt: skip
 
@@ -100,6 +100,9 @@ class Row:
         self.python = python
         self.inferred = inferred
         self.direct = direct
+        self.first: tuple[Callable[..., Any], Any, bool] | None = (
+            None  # before `become`: what it was
+        )
         self.lasting = False  # it stands in the table, and means the same in every process
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
@@ -160,13 +163,15 @@ class Row:
         return self.bind(kept, rest, (*varying, *moving))
 
     def become(self, fn: Callable[..., Any]) -> None:
-        """Compute something else from now on, dtypes of results included: calls that there are do so, too.
+        """Compute something else from now on, dtypes of results included, or what it did at first; so do its calls.
 
         What was recorded and compiled with them must go (`core.drop_programs`), and graphs (`hooks.row_listeners`).
         """
+        if self.first is None:
+            self.first = self.fn, self.direct, self.lasting
+        again = fn is self.first[0]
         self.fn = fn
-        self.direct = None
-        self.lasting = False
+        self.direct, self.lasting = self.first[1:] if again else (None, False)
         for call in self.calls.values():
             call.fn = _assembled(self, call.attrs, call.constants, call.varying)
             call.loosened = None

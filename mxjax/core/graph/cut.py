@@ -171,7 +171,7 @@ class Cut:
 class Piece:
     """Steps of a graph one after the other, as one call with a forward and a backward half."""
 
-    __slots__ = ("args", "call", "fresh", "outs", "steps", "whole")
+    __slots__ = ("args", "call", "fresh", "outs", "steps")
 
     def __init__(
         self, graph: Graph, steps: list[Step], outs: list[int], policy: Any, programs: list[Any]
@@ -179,7 +179,6 @@ class Piece:
         self.steps = steps
         self.outs = outs
         made = {s.first + k: a for s in steps for k, a in enumerate(s.avals)}
-        self.whole = not any(made[k].differentiable for k in outs)
         self.call: GraphCall | None = None
         if len(steps) == 1:
             return  # everybody shares the programs of the operator itself
@@ -226,10 +225,8 @@ class Piece:
             self.fresh and not st.seg.graph and goes_by_call(graph, st.seg, graph.avals[0].device)
         )
         self.fresh = by_steps
-        if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
-            by_steps = (
-                True  # of integers: each operator has a rule for them, their composition has none
-            )
+        if st.taping and any(v.tape is not None for v in values):
+            by_steps = by_steps or graph.has_gradient_of_steps(wants, len(self.outs))
         if by_steps:
             self._by_steps(env, again)
             if tried:

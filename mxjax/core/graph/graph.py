@@ -25,6 +25,7 @@ from ..compile.program import needed, run_steps
 from ..placement.devices import default_device, shown
 from .graph_text import Text, parse, write
 from .tape import Leaf
+from .wholes import go_through_integers
 
 
 class Graph:
@@ -38,8 +39,8 @@ class Graph:
     """
 
     __slots__ = (
-        "__weakref__", "_lines", "_reached", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs",
-        "results", "scalars", "steps", "trial", "written",
+        "__weakref__", "_by_steps", "_lines", "_reached", "avals", "captured", "constants", "fmt", "inputs", "name",
+        "outputs", "results", "scalars", "steps", "trial", "written",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,7 @@ class Graph:
         self.avals = tuple(avals)
         self.outputs = tuple(outputs)
         self._reached: dict[tuple[bool, ...], frozenset[int] | None] = {}
+        self._by_steps: dict[tuple[Any, ...], bool] = {}
         self.fmt = fmt
         self._lines: Lines | None = None
         self.captured = tuple(captured)
@@ -167,6 +169,22 @@ class Graph:
         """Of which outputs there is a derivative."""
         avals = {s.first + k: a for s in self.steps for k, a in enumerate(s.avals)}
         return [(avals[k] if k >= 0 else self.avals[-1 - k]).differentiable for k in self.outputs]
+
+    def has_gradient_of_steps(self, wants: Sequence[bool], results: int) -> bool:
+        """Whether the derivative of these first results has to be made of the steps' own.
+
+        So where integers are wanted, or all that there is, or on the way: each call has a rule for them, and their
+        composition by JAX has none.
+        """
+        key = tuple(wants[: len(self.avals)]), results
+        found = self._by_steps.get(key)
+        if found is None:
+            found = self._by_steps[key] = (
+                not any(key[0])
+                or not any(self.floats()[:results])
+                or go_through_integers(self, key[0])
+            )
+        return found
 
     def reached(self, has: tuple[bool, ...]) -> frozenset[int] | None:
         """The numbers of the inputs on which the results depend that are marked so; None where these are all."""
