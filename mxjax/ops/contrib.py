@@ -422,11 +422,12 @@ def _bilinear(image: Any, y: Any, x: Any) -> Any:
 
 def _regions(data: Any, rois: Any) -> tuple[Any, list[Any], Any]:
     """The image of each region (R, C, H, W), its corners (R,) x0, y0, x1 and y1, and the batch index that it has."""
-    batch, *corners = (
-        lax.index_in_dim(rois, k, 1, keepdims=False)
-        for rois in [lax.stop_gradient(rois)]
-        for k in range(5)
-    )
+    if rois.ndim != 2 or (isinstance(rois.shape[1], int) and rois.shape[1] != 5):
+        raise ValueError(
+            f"rois: expected (R, 5), the number of an image and two corners, got {rois.shape}"
+        )
+    rois = lax.stop_gradient(rois)
+    batch, *corners = (lax.index_in_dim(rois, k, 1, keepdims=False) for k in range(5))
     return data[jnp.clip(batch.astype("int32"), 0, data.shape[0] - 1)], corners, batch
 
 

@@ -61,6 +61,8 @@ def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]
     with errors.parsing("a file of optimizer states"):
         if safetensors.is_safetensors(data):
             return _from_own(data, optimizer)
+        if data[8:].startswith(b'{"__metadata__"'):
+            raise FormatError(f"it is cut short: {len(data)} bytes, its table alone has more")
         return (_from_archive if data[:2] == b"PK" else _from_mxnet)(data, optimizer)
 
 

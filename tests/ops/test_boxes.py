@@ -157,3 +157,10 @@ def test_mrcnn_mask_target_takes_as_many_regions_as_it_says():
             mx.nd.zeros((1, 2, 4)), mx.nd.zeros((1, 1, 5, 5)), mx.nd.zeros((1, 2)), mx.nd.zeros((1, 2)),
             num_rois=3, num_classes=2, mask_size=(2, 2),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ROIAlign", "ROIPooling"])
+def test_regions_without_the_number_of_an_image_are_refused(name):
+    fn = getattr(mx.nd.contrib, name, None) or getattr(mx.nd, name)
+    with pytest.raises(ValueError, match=r"expected \(R, 5\).*got \(2, 4\)"):
+        fn(mx.nd.ones((1, 2, 8, 8)), mx.nd.ones((2, 4)), (2, 2), 1.0).asnumpy()

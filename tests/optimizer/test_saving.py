@@ -1,4 +1,4 @@
-"""States that MXNet wrote without their optimizer, as Module.save_optimizer_states does."""
+"""Files of states: MXNet's without an optimizer (Module.save_optimizer_states), and those that are cut short."""
 
 import base64
 
@@ -57,3 +57,14 @@ def test_no_aggregation_is_one_weight_at_a_time():
     weights = [mx.nd.ones((2,)), mx.nd.zeros((3,))]
     updater([0, 1], [mx.nd.ones((2,)), mx.nd.ones((3,))], weights)
     assert [w.asnumpy().tolist() for w in weights] == [[0.5, 0.5], [-0.5, -0.5, -0.5]]
+
+
+def test_files_that_are_cut_short_say_so():
+    optimizer = mx.optimizer.Adam()
+    updater = mx.optimizer.get_updater(optimizer)
+    updater(0, mx.np.ones((2, 3)), mx.np.ones((2, 3)))
+    whole = updater.get_states()
+    for size in (len(whole) - 4, len(whole) // 2, 100):
+        with pytest.raises(mx.MXNetError, match="short|bytes") as caught:
+            mx.optimizer.get_updater(mx.optimizer.Adam()).set_states(whole[:size])
+        assert "opcode" not in str(caught.value)
