@@ -35,7 +35,7 @@ class Lists(NamedTuple):
 
 
 def named(amp: str | None) -> list[str]:
-    """The registry names of the operators with this word in their column `amp`, sorted.
+    """The registry names of the operators with this word in their column `amp` and no condition, sorted.
 
     >>> named("low")[:3]
     ['Convolution', 'Deconvolution', 'FullyConnected']
@@ -44,7 +44,7 @@ def named(amp: str | None) -> list[str]:
         {
             op.names.internal
             for op in TABLE.values()
-            if op.precision.amp == amp and op.names.internal
+            if op.precision.amp == amp and op.precision.amp_full_if is None and op.names.internal
         }
     )
 

@@ -144,6 +144,10 @@ class Quantizer:
             or any(n.name in self.params for n, _ in node.inputs)
         ):
             return False
+        attrs = {**node.op.attr_defaults, **node.params} if node.op else node.params
+        axis = attrs.get("axis", attrs.get("dim", 1))  # as NumPy's row says it, and that of nd
+        if axis is None:  # all elements in one row
+            return False
         given = [self._integers(entry) for entry in node.inputs]
         inputs = [w.data for w in given] + [bound for w in given for bound in (w.low, w.high)]
         name = f"quantized_{node.name}"
@@ -151,7 +155,7 @@ class Quantizer:
             made, _ = self._call(form, name, {}, inputs, node)
             self._calibrate(node, self._eight_bits(node, made))
             return True
-        params = {"dim": node.params.get("dim", 1), "num_args": len(given)}
+        params = {"dim": axis, "num_args": len(given)}
         names = [f"arg{k}" for k in range(len(inputs))]
         made, _ = self._call(form, name, params, inputs, node, names)
         top = min(w.top for w in given)  # of int8, if one of them is

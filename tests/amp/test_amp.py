@@ -119,6 +119,14 @@ def test_lists(mixed):
     assert amp.list_lp16_use_fp32_params("float16") is None
     assert "BatchNorm" in amp.list_lp16_use_fp32_params("bfloat16")
     assert amp.lists.symbol_bf16.BF16_FUNCS == amp.list_lp16_ops("bfloat16")
+    each = [
+        *amp.list_lp16_ops("float16"),
+        *amp.list_fp32_ops("float16"),
+        *amp.list_lp16_fp32_ops("float16"),
+        *amp.list_widest_type_cast("float16"),
+        *(name for name, _, _ in amp.list_conditional_fp32_ops("float16")),
+    ]
+    assert len(each) == len(set(each))
     with pytest.raises(AssertionError, match="float64"):
         amp.list_lp16_ops("float64")
     with pytest.raises(mx.MXNetError, match="Convolution"):

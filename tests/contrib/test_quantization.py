@@ -301,6 +301,29 @@ def test_a_bias_behind_a_concatenation(calibration):
     onp.testing.assert_allclose(got, want, atol=0.05 * abs(want).max())
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, None])
+@pytest.mark.parametrize("join", [mx.np.concatenate, lambda ab, axis: mx.np.append(*ab, axis=axis)])
+def test_numpy_concatenations_keep_their_axis(join, axis):
+    class Net(gluon.nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = gluon.nn.Conv2D(4, 1)
+
+        def forward(self, x):
+            return join([self.layer(x), x], axis=axis)
+
+    net, x = Net(), mx.np.random.uniform(-1, 1, (2, 4, 5, 5))
+    net.initialize()
+    want = onp.concatenate([net.layer(x).asnumpy(), x.asnumpy()], axis)
+    net.hybridize()
+    net(x)
+    made = quantization.quantize_net(
+        net, calib_mode="none", quantize_mode="full", data_shapes=[x.shape]
+    )
+    assert ("quantized_concat" in made.export(None)[0].tojson()) == (axis is not None)
+    onp.testing.assert_allclose(made(x).asnumpy(), want, atol=0.02)
+
+
 def test_activations_of_numbers_without_a_sign():
     """MXNet 1.9.1 reads their bits as numbers with one, so that the larger half of them becomes 0."""
     sym = mx.sym.sin(mx.sym.Activation(mx.sym.Variable("data"), act_type="relu", name="r"))
