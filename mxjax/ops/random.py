@@ -116,6 +116,22 @@ def _uniform(key: Any, low: Any, high: Any, size: Any, dtype: Any) -> Any:
 
 
 _normal = _located(jr.normal)
+
+
+def _cut_off(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Draws that may be integers, too: they are cut off, as MXNet's are (negative ones wrap around without a sign)."""
+
+    def cut(key: Any, first: Any, second: Any, size: Any, dtype: Any) -> Any:
+        made = dtype_of(dtype)
+        if made.kind not in "iu":
+            return draw(key, first, second, size, dtype)
+        bits = 64 if made.itemsize == 8 else 32
+        z = draw(key, first, second, size, f"float{bits}")
+        return z.astype(f"int{bits}").astype(made)
+
+    return cut
+
+
 _LOCATED: dict[str, Any] = dict(numbers=("loc", "scale"), check=_checks(scale=_not_negative))
 _SHAPE = [case(size=(3, 2)), case(0.0, 1.0, size=4), case(f(3), 2.0)]
 
@@ -134,7 +150,7 @@ def uniform(
     key: Any, low: Any = 0.0, high: Any = 1.0, *, size: Any = None, dtype: Any = None
 ) -> Any:
     """Uniform over [low, high)."""
-    return _uniform(key, low, high, size, dtype)
+    return _cut_off(_uniform)(key, low, high, size, dtype)
 
 
 @op(
@@ -150,13 +166,13 @@ def normal(
     key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None
 ) -> Any:
     """The normal distribution with mean ``loc`` and standard deviation ``scale``."""
-    return _normal(key, loc, scale, size, dtype)
+    return _cut_off(_normal)(key, loc, scale, size, dtype)
 
 
 for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic", jr.logistic)):
     # MXNet looks at no numbers of laplace, whose noise is symmetric.
     _looked = _LOCATED if _draw is not jr.laplace else {"numbers": _LOCATED["numbers"]}
-    _family = _located(_draw)
+    _family = _cut_off(_located(_draw))
 
     def _row(family: Any) -> Callable[..., Any]:
         def located(

@@ -130,9 +130,9 @@ def _check_order(order: str) -> None:
     onnx="reshape",
 )
 def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
-    """The elements in C order in another shape; one -1 stands for what remains."""
+    """The elements in C order in another shape; one -1 stands for what remains, and the codes of npx.reshape hold."""
     _check_order(order)
-    return a.reshape(infer_reshape(a.shape, _ints(newshape)))
+    return a.reshape(coded_shape(a.shape, _ints(newshape), _NPX_CODES, False))
 
 
 @op(

@@ -574,3 +574,27 @@ def test_the_gradient_of_a_spread_is_the_derivative(name):
     apart = (h - h.mean(1, keepdims=True)) / 3
     expected = 2 * apart if name == "var" else apart / h.std(1, keepdims=True)
     onp.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("codes", "shape"),
+    [
+        ((-2, -2, -1), (2, 3, 20)),
+        ((-4,), (2, 3, 4, 5)),
+        (-4, (2, 3, 4, 5)),
+        ((-5, -4), (6, 4, 5)),
+        ((-6, 1, 2, -4), (1, 2, 3, 4, 5)),
+        ((-1, -2), (40, 3)),
+        ((6, -1, -2), (6, 5, 4)),
+        ((-2, -6, -1, 3, -4), (2, 1, 3, 4, 5)),
+    ],
+)
+def test_reshape_by_codes(codes, shape):
+    """Shapes of MXNet 2.0.0b1, whose function and method take the codes of npx.reshape."""
+    x = mx.np.arange(120).reshape(2, 3, 4, 5)
+    for made in (mx.np.reshape(x, codes), x.reshape(codes), mx.npx.reshape(x, codes)):
+        assert made.shape == shape
+        assert made.ravel().tolist() == list(range(120))
+    with pytest.raises(ValueError, match="Cannot reshape"):
+        mx.np.reshape(x, (3, -2, -1))
+    assert mx.np.ones((1, 3, 1, 4)).reshape(-3, -2, -3, -2).shape == (3, 4)

@@ -83,3 +83,20 @@ def test_draws_in_bfloat16(draw):
     numbers = drawn.astype("float32").asnumpy()
     mean = 1 if draw is mx.nd.random.normal else 1.5
     assert abs(numbers.mean() - mean) < 5 * 2 / np.sqrt(len(numbers))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_draws_of_numpy_that_are_integers(dtype):
+    """As in MXNet 2.0.0b1 they are cut off towards zero, negative ones without a sign wrap around."""
+    drawn = mx.np.random.uniform(-1, 5, (2000,), dtype=dtype)
+    assert drawn.dtype == dtype
+    counts = np.bincount(drawn.asnumpy(), minlength=5) / 2000
+    np.testing.assert_allclose(counts, [2 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6], atol=0.06)
+    for draw in (mx.np.random.normal, mx.np.random.laplace):
+        found = draw(0, 3, (2000,), dtype=dtype).asnumpy()
+        assert found.dtype == dtype
+        signed = found.astype(dtype.lstrip("u"))
+        assert (signed < -2).any() and (signed > 2).any()
+        assert abs(signed.mean(dtype="float64")) < 0.5
+    with pytest.raises(TypeError, match="floating-point"):
+        mx.nd.random.uniform(0, 5, (2,), dtype=dtype)
