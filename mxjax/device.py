@@ -11,6 +11,7 @@ from . import errors
 from .core import wait_all
 from .core.calls.aval import physical
 from .core.calls.state import ThreadState, local
+from .core.interpret.numpy_memory import release as release_memory
 from .core.placement import devices
 from .scopes import Scope
 
@@ -165,8 +166,9 @@ class Device(Scope, metaclass=_Devices):
         return current_device()
 
     def empty_cache(self) -> None:
-        """Return cached memory to the device; XLA's allocators keep theirs, so this only waits."""
+        """Wait, and return memory that the host keeps for results; XLA's allocators keep theirs."""
         wait_all()
+        release_memory()
 
 
 Context = Device

@@ -372,7 +372,7 @@ class CachedGraph:
         self.small = self.small or tried
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
-        if st.taping and any(v.tape is not None for v in values):
+        if st.taping and any([v.tape is not None for v in values]):
             by_call = by_call or self.call.graph.has_gradient_of_steps(wants, self.n_outs)  # type: ignore[union-attr]
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)

@@ -110,6 +110,11 @@ def convolves_in_one_thread() -> bool:
     return jaxlib.__version__ == "0.10.2" and cores() > 1
 
 
+def machine_memory() -> int:
+    """Bytes of the machine's memory; 0 where the system does not tell."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+
+
 def cores() -> int:
     """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

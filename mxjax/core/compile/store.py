@@ -8,7 +8,6 @@ functions are taken back, and who uses one goes once the longer way, which notes
 from __future__ import annotations
 
 import math
-import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from ..graph.jaxprs import bound_traces
 from ..hooks import forked_children
 from ..stats import stats
 from .compiler import platform_of
+from .compiler_options import machine_memory
 
 if TYPE_CHECKING:
     from .program import Program
@@ -98,7 +98,7 @@ class Store:
             and program.outs
             and platform_of(program.outs[0].device) != "cpu"
         ):
-            self.limit = max(self.limit, min(USUAL_FAR, _machine() // 4))
+            self.limit = max(self.limit, min(USUAL_FAR, machine_memory() // 4))
         if self._grows and self._ghosts:
             self._raise_limit(_structure(step, key), program.bytes)
         bound_traces()
@@ -119,7 +119,7 @@ class Store:
         """A program that had to go is needed again: more are in use than the limit lets live."""
         if structure in self._ghosts:
             self._ghosts.discard(structure)
-            self.limit = max(self.limit, min(self.limit + more, _machine() // 4))
+            self.limit = max(self.limit, min(self.limit + more, machine_memory() // 4))
 
     def _sweep(self) -> None:
         """Find out which steps that run by themselves are in use, from now on."""
@@ -163,11 +163,6 @@ class Store:
             if _by_itself(program):
                 _let_solo(program)
         return step
-
-
-def _machine() -> int:
-    """Bytes of the machine's memory; 0 where the system does not tell."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
 
 
 def _by_itself(program: Program) -> bool:

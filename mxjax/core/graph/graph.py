@@ -143,7 +143,9 @@ class Graph:
             ]
         env: dict[int, Any] = {-1 - k: v for k, v in enumerate(values)}
         st, outer = local.st, local.st.scope
-        device = next((v.aval.device for v in values if type(v) is Value), None)
+        # No generator that ends early: an interrupt in one that is thrown away comes later, to somebody else.
+        devices = [v.aval.device for v in values if type(v) is Value]
+        device = devices[0] if devices else None
         try:
             for call, args, scope, first, count, numbers in self._lines:
                 if not args and device is not None:

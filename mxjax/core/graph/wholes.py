@@ -55,8 +55,8 @@ def _arrives(graph: Graph, wants: Sequence[bool], avals: Mapping[int, Any], pass
         for k, made in enumerate(step.avals):
             ways = [step.args[i] for i in moving if passes(step, i, k)]
             if ways:
-                there[step.first + k] = not made.differentiable or any(there[n] for n in ways)
-    return any(there.get(k, False) and avals[k].differentiable for k in graph.outputs)
+                there[step.first + k] = not made.differentiable or any([there[n] for n in ways])
+    return any([there.get(k, False) and avals[k].differentiable for k in graph.outputs])
 
 
 def _passes(call: Call, kinds: Sequence[Any], step: Step, i: int, k: int) -> bool:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .numpy_memory import room
+
 #: Numbers of an array from which on it is taken in blocks, and of a block.
 LARGE, BLOCK = 1 << 18, 1 << 15
 
@@ -47,7 +49,7 @@ def in_blocks(calls: Sequence[Call], given: int, places: int, outs: Sequence[int
             end = min(first + many, count)
             found = some([a[first:end] if s else a for a, s in zip(arrays, split, strict=True)])
             if not made:
-                made = [np.empty((count, *a.shape[1:]), a.dtype) for a in found]
+                made = [room((count, *a.shape[1:]), a.dtype) for a in found]
             for whole, part in zip(made, found, strict=True):
                 whole[first:end] = part
         return made

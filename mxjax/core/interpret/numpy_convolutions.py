@@ -18,6 +18,7 @@ import numpy as np
 from ..compile.compiler_options import cores
 from ..run.forks import forked
 from .numpy_arrays import padded
+from .numpy_memory import room
 from .numpy_rules import Op, axes_of, dtype_out, is_half
 
 #: Products with their sums that one part has at least, if the work is shared out: a thread takes 0.1 ms to be asked.
@@ -87,7 +88,7 @@ def convolution(eqn: Any) -> Op:
         # What is copied lies in rows of the output, or of the filter, where that is larger (for a weight's gradient).
         product = _by_image if not kernel or fits[-1] >= kernel[-1] else _at_once
         # It is made in the order that it is asked for: a weight's gradient meets the weight in the next call.
-        whole = np.empty([(images, len(w), *fits)[k] for k in back], wide)
+        whole = room([(images, len(w), *fits)[k] for k in back], wide)
         out = whole.transpose(of_out)
         if by_channel > 1 and channels == filters == 1 and math.prod(kernel) <= math.prod(fits):
             _by_tap(view, w, out)
@@ -186,7 +187,7 @@ def _spread_out(
     """A convolution with steps of 1 as what each input adds to the outputs around it."""
     kernel, filters = w.shape[2:], len(w)
     shape = (len(x), filters, *fits)
-    whole = np.empty([shape[k] for k in back], x.dtype)
+    whole = room([shape[k] for k in back], x.dtype)
     out = whole.transpose(np.argsort(back))
     flat = _turned(w).reshape(w.shape[1], -1)
     moves = []

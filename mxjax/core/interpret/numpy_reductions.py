@@ -11,6 +11,7 @@ import numpy as np
 
 from .numpy_arrays import padded
 from .numpy_convolutions import convolution, fitting
+from .numpy_memory import LARGE, room
 from .numpy_rules import (
     NotHere,
     Op,
@@ -200,6 +201,13 @@ def _select_and_scatter_add(eqn: Any) -> Op:
 # ---- products ----------------------------------------------------------------------------
 
 
+def _product(x: Any, y: Any, fn: Callable[..., Any] = np.matmul) -> Any:
+    """Products of matrices, or of a matrix and vectors, whose large results XLA takes as they are."""
+    if x.ndim != y.ndim or x.ndim < 2 or x.size * y.shape[-1] < LARGE:
+        return fn(x, y)
+    return fn(x, y, out=room((*x.shape[:-1], y.shape[-1]), x.dtype))
+
+
 def _dot_general(eqn: Any) -> Op:
     (left, right), (left_batch, right_batch) = (
         tuple(map(axes_of, pair)) for pair in eqn.params["dimension_numbers"]
@@ -237,12 +245,12 @@ def _dot_general(eqn: Any) -> Op:
         if not stays_right:
             y = y.transpose(turn_right)
         if matrices or (simple and not one):
-            made = np.matmul(x, y) if one else np.dot(x, y)
+            made = _product(x, y, np.matmul if one else np.dot)
         else:
             batch, n = x.shape[:one], len(free_left)
             rows, columns = x.shape[one : one + n], y.shape[one + len(right) :]
             inner = math.prod(x.shape[one + n :])
-            made = np.matmul(
+            made = _product(
                 x.reshape(*batch, math.prod(rows), inner),
                 y.reshape(*batch, inner, math.prod(columns)),
             ).reshape((*batch, *rows, *columns))

@@ -14,6 +14,7 @@ from ..compile.program import Program
 from ..compile.store import store
 from ..hooks import observers
 from ..interpret.by_call import Build
+from ..interpret.numpy_memory import release
 from ..stats import stats
 from . import choice, cold, reasons
 from .interrupts import shielded
@@ -141,6 +142,7 @@ def _kept(
     step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any, reason: str
 ) -> Program:
     """A new program of the segment that ends with this step, which others find there."""
+    release()  # what NumPy computed so far needs it no more
     program = build(step, key[0], key[1], device, reason)
     store.keep(step, key, program)
     return program
