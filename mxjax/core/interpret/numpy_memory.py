@@ -62,21 +62,33 @@ class _Lent:
         self.__array_interface__ = memory.__array_interface__
 
     def __del__(self) -> None:
-        memory = self._memory
-        size = memory.nbytes
-        if _held[0] + size <= _limit() and _lock.acquire(blocking=False):
-            _free.setdefault(size, []).append(memory)
-            _held[0] += size
-            _lock.release()
+        if self._memory.nbytes <= _limit() and _lock.acquire(blocking=False):
+            try:
+                _keep(self._memory)
+            finally:
+                _lock.release()
+
+
+def _keep(memory: np.ndarray) -> None:
+    size = memory.nbytes
+    _free[size] = [*_free.pop(size, ()), memory]
+    _held[0] += size
+    while _held[0] > _limit():  # the size goes that was not asked for for longest
+        oldest = next(iter(_free))
+        _held[0] -= oldest * len(_free.pop(oldest))
 
 
 def _taken(size: int) -> np.ndarray:
     """Memory of so many bytes that is free, or new."""
-    if _free.get(size) and _lock.acquire(blocking=False):
+    if size in _free and _lock.acquire(blocking=False):
         try:
-            if _free.get(size):
+            blocks = _free.pop(size, [])
+            if blocks:
+                found = blocks.pop()
                 _held[0] -= size
-                return _free[size].pop()
+                if blocks:
+                    _free[size] = blocks
+                return found
         finally:
             _lock.release()
     return _aligned(size)
@@ -90,5 +102,5 @@ def _aligned(size: int) -> np.ndarray:
 
 @functools.cache
 def _limit() -> int:
-    """Bytes that are kept at most: an eighth of the machine's."""
-    return machine_memory() // 8
+    """Bytes that are kept at most: a sixteenth of the machine's."""
+    return machine_memory() // 16

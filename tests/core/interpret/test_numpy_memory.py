@@ -56,11 +56,21 @@ def test_memory_that_a_view_or_an_array_of_jax_reads_is_not():
     assert held() == 0 and (row == 7).all()
 
 
-def test_no_more_is_kept_than_the_bound(monkeypatch):
-    monkeypatch.setattr(numpy_memory, "_limit", lambda: 2 * KEPT)
-    arrays = [room((KEPT,), "uint8") for _ in range(5)]
-    arrays.clear()
-    assert held() == 2 * KEPT
+def test_no_more_is_kept_than_the_bound_and_what_was_asked_for_last(monkeypatch):
+    monkeypatch.setattr(numpy_memory, "_limit", lambda: 4 * KEPT)
+    old, used, new = [room((KEPT + k,), "uint8") for k in range(3)]
+    where = used.ctypes.data
+    del old, used
+    again = room((KEPT + 1,), "uint8")
+    assert again.ctypes.data == where
+    del again, new
+    assert held() == 3 * KEPT + 3
+    more = [room((KEPT + 3,), "uint8")]
+    more.clear()
+    assert held() == 3 * KEPT + 6  # that of the first size went
+    assert room((KEPT + 1,), "uint8").ctypes.data == where
+    room((5 * KEPT,), "uint8")
+    assert held() <= 4 * KEPT
     release()
     assert held() == 0
 
