@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -35,6 +35,18 @@ def _as_float(fn: Any, name: str) -> Any:
     return _refuse_bool(truncated(fn), name)
 
 
+def _in_32_bits(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """As MXNet, numbers of 16 bits are rounded once, at the end: `1 + erf(x)` has few bits left below 0."""
+
+    @wraps(fn)
+    def computed(x: Any) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize == 2:
+            return fn(x.astype("float32")).astype(x.dtype)
+        return fn(x)
+
+    return computed
+
+
 @jax.custom_jvp
 def relu(x: Any) -> Any:
     return jnp.maximum(x, jnp.zeros((), x.dtype))
@@ -54,26 +66,37 @@ def _once(out: Any) -> Any:
     return lax.optimization_barrier(out) if compiler.is_all_kept() else out
 
 
+@_in_32_bits
 def softrelu(x: Any) -> Any:
     return jnp.logaddexp(x, jnp.zeros((), x.dtype))
 
 
+@_in_32_bits
 def mish(x: Any) -> Any:
     return x * jnp.tanh(softrelu(x))
 
 
 @jax.custom_jvp
-def softsign(x: Any) -> Any:
+def _softsign(x: Any) -> Any:
     return x / (1 + jnp.abs(x))
 
 
-softsign.defjvps(lambda dx, _, x: dx / jnp.square(1 + jnp.abs(x)))  # which is 0 at infinity
+_softsign.defjvps(lambda dx, _, x: dx / jnp.square(1 + jnp.abs(x)))  # which is 0 at infinity
+softsign = _in_32_bits(_softsign)
+_log_sigmoid = _in_32_bits(jax.nn.log_sigmoid)
+_selu = _in_32_bits(jax.nn.selu)
 
 
+@_in_32_bits
 def _gelu(x: Any) -> Any:
     # By `erf`, as in MXNet: XLA:CPU's `erfc`, which JAX takes, makes it 2.5 times as slow.
     half, root = np.asarray(0.5, x.dtype), np.asarray(np.sqrt(0.5), x.dtype)
     return half * x * (1 + lax.erf(x * root))
+
+
+@_in_32_bits
+def _gelu_tanh(x: Any) -> Any:
+    return jax.nn.gelu(x, approximate=True)
 
 
 unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu", internal="_npx_relu", onnx="Relu")
@@ -93,7 +116,7 @@ unary(
     methods=None,
     onnx="Softsign",
 )
-unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None, onnx="log_sigmoid")
+unary("log_sigmoid", _as_float(_log_sigmoid, "log_sigmoid"), np=None, onnx="log_sigmoid")
 unary("mish", _as_float(mish, "mish"), np=None, onnx="mish")
 unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf", methods=None, onnx="Erf")
 unary(
@@ -176,7 +199,7 @@ unary(
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "relu": relu,
     "sigmoid": jax.nn.sigmoid,
-    "log_sigmoid": jax.nn.log_sigmoid,
+    "log_sigmoid": _log_sigmoid,
     "mish": mish,
     "tanh": jnp.tanh,
     "softrelu": softrelu,
@@ -246,11 +269,11 @@ def leaky_relu(
         below = jnp.where(x > 0, 0, x)  # of `minimum` half the slope would come at 0
         return jnp.where(x > 0, x, fitted(slope, x.dtype) * jnp.expm1(below))
     if act_type == "selu":
-        return jax.nn.selu(x)
+        return _selu(x)
     if act_type in ("gelu", "gelu_erf"):
         return _gelu(x)
     if act_type == "gelu_tanh":
-        return jax.nn.gelu(x, approximate=True)
+        return _gelu_tanh(x)
     raise ValueError(f"unknown act_type {act_type}: {', '.join(_LEAKY)} exist")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,39 @@ def test_the_gradient_of_softmax_of_float16_is_computed_in_more_bits() -> None:
         y = mx.nd.softmax(x)
     y.backward(mx.nd.array([1, 0, 0], dtype="float16"))
     assert x.grad.asnumpy().tolist() == [0.0819091796875, -0.02203369140625, -0.05987548828125]
+
+
+def _of_16_bits(dtype):
+    x = mx.nd.array(np.linspace(-4, 4, 801)).astype(dtype)
+    exact = x.astype("float64").asnumpy()
+    return x, exact
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize(("dtype", "unit"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
+@pytest.mark.parametrize("kind", ["gelu", "mish", "softrelu", "log_sigmoid", "softsign"])
+def test_activations_of_16_bits_are_rounded_once(kind, dtype, unit, hybridize) -> None:
+    """Half a unit of the last place from the function, and so is the derivative, as in MXNet 2.0.0b1."""
+    x, v = _of_16_bits(dtype)
+    e, bell = np.exp(-v), np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
+    below = np.array([math.erfc(-t / math.sqrt(2)) / 2 for t in v])
+    soft, sigmoid = np.log1p(np.exp(v)), 1 / (1 + e)
+    want, slope = {
+        "gelu": (v * below, below + v * bell),
+        "mish": (v * np.tanh(soft), np.tanh(soft) + v * sigmoid * (1 - np.tanh(soft) ** 2)),
+        "softrelu": (soft, sigmoid),
+        "log_sigmoid": (-np.log1p(e), 1 - sigmoid),
+        "softsign": (v / (1 + abs(v)), 1 / (1 + abs(v)) ** 2),
+    }[kind]
+    net = mx.gluon.nn.GELU() if kind == "gelu" else mx.gluon.nn.Activation(kind)
+    if hybridize:
+        net.hybridize()
+    for _ in range(2):
+        x.attach_grad()
+        with autograd.record():
+            y = net(x)
+        y.backward()
+    assert y.dtype == x.dtype and x.grad.dtype == x.dtype
+    for found, right in ((y, want), (x.grad, slope)):
+        off = abs(found.astype("float64").asnumpy() - right)
+        assert (off <= 1.02 * unit * abs(right) + 3e-7).all()
