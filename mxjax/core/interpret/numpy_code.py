@@ -130,7 +130,9 @@ class Code:
         args = [_Ref(body.value(v.aval.shape, d)) for v, d in zip(jaxpr.invars, drawn, strict=True)]
         outs = body.written(body.inline(jaxpr, consts, args))
         self.top = body
-        return body.function([a.value.at for a in args], outs)
+        fn = body.function([a.value.at for a in args], outs)
+        fn.body = body  # type: ignore[attr-defined]
+        return fn
 
 
 class Body:

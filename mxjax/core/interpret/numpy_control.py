@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -128,6 +128,16 @@ def of_scan(params: dict[str, Any]) -> dict[str, Any]:
     return {k: params[k] for k in ("jaxpr", "length", "reverse", "num_consts", "num_carry")}
 
 
+class Loop(NamedTuple):
+    """What a loop over rows is made of, at ``fn.loop``: a step (`Body` at ``step.body``), which takes constants,
+    what is carried, and rows."""
+
+    step: Callable[..., Any]
+    constants: int
+    carried: int
+    reverse: bool
+
+
 def _scan(eqn: Any, inner: Inner) -> Op:
     p = of_scan(eqn.params)
     step = inner(p["jaxpr"])
@@ -147,6 +157,7 @@ def _scan(eqn: Any, inner: Inner) -> Op:
                 y[k] = out
         return (*carry, *made)
 
+    scan.loop = Loop(step, a, n_carry, reverse)  # type: ignore[attr-defined]
     return Op(scan, (p["length"], tuple(tuple(v.aval.shape) for v in ys), ALL), many=True)
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import mxjax as mx
 from mxjax import core
-from mxjax.core.interpret import by_call, numpy_pairs, numpy_random, symbolic
+from mxjax.core.interpret import (
+    by_call,
+    numpy_code,
+    numpy_control,
+    numpy_pairs,
+    numpy_random,
+    symbolic,
+)
 from mxjax.core.run import scheduler
 from tests.core.interpret.test_kept_traces import derivative, same
 from tests.core.interpret.test_symbolic import GROUPS, ROWS, operands, recorded
@@ -94,6 +103,99 @@ def test_numbers_that_differ_hand_nothing_over():
         assert part._half(1, half, args, [one, two], {0: [np.ones(1)]}) is None
     assert part._half(1, half, args, [3, 3], {}) is None
     assert part._half(1, half, args, [3, 3], {0: [np.ones(1)]})[0] == 0
+
+
+@pytest.mark.parametrize("both_ways", [False, True])
+@pytest.mark.parametrize("mode", ["LSTM", "GRU", "RNN"])
+def test_a_recurrent_layers_loop_runs_once_for_both_passes(mode, both_ways, monkeypatch):
+    turns, make = [], numpy_control.CONTROL["scan"]
+
+    def counted(eqn, inner):
+        op = make(eqn, inner)
+
+        def scan(*operands):
+            turns.append(1)
+            return op.fn(*operands)
+
+        scan.loop = op.fn.loop
+        return op._replace(fn=scan)
+
+    monkeypatch.setitem(numpy_control.CONTROL, "scan", counted)
+    monkeypatch.setattr(by_call, "strict", [True])
+    # No trace of another test's serves these sizes.
+    units, layers = 7 + both_ways + 3 * ["LSTM", "GRU", "RNN"].index(mode), 2
+    found = []
+    for apart in (False, True):
+        if apart:
+            monkeypatch.setattr(by_call.ByCall, "_in_halves", lambda self, scalars: {})
+        scheduler.forget()
+        mx.random.seed(5)
+        net = getattr(mx.gluon.rnn, mode)(
+            units, num_layers=layers, bidirectional=both_ways, input_size=5
+        )
+        net.initialize(mx.init.Uniform(0.3))
+        x = mx.nd.arange(60).reshape((4, 3, 5)) / 60
+        x.attach_grad()
+        with mx.config.scope(engine_cold="interpret"):
+            for _ in range(4):
+                turns.clear()
+                with mx.autograd.record():
+                    loss = (net(x) ** 2).sum()
+                loss.backward()
+                results = [loss.asnumpy(), x.grad.asnumpy()]
+                weights = net.collect_params().values()
+                found.append(results + [w.grad().asnumpy() for w in weights])
+        assert len(turns) == layers * (1 + both_ways) * (3 if apart else 2)
+    for ours, theirs in zip(found[:4], found[4:], strict=True):
+        assert all(map(same, ours, theirs))
+
+
+def pair_of(forward, backward, *shapes):
+    """The halves of two functions, the second of which takes one array more."""
+    structs = [jax.ShapeDtypeStruct(s, np.float32) for s in shapes]
+    codes = [
+        numpy_code.Code(jax.make_jaxpr(fn)(*given))
+        for fn, given in ((forward, structs), (backward, [*structs, structs[0]]))
+    ]
+    values = [code.layout.values(()) for code in codes]
+    return codes, values, numpy_pairs.halves(codes[0], values[0], codes[1], values[1])
+
+
+def loop(x, w, more=False, reverse=False, start=0.0, factor=1.0):
+    def step(carry, row):
+        made = jnp.tanh(carry @ w + row) * factor
+        return made, ((made, made * carry) if more else made)
+
+    return jax.lax.scan(step, jnp.full(x.shape[1:], start, x.dtype), x, reverse=reverse)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"reverse": True}, {"start": 1.0}, {"factor": 0.5}],
+    ids=lambda other: next(iter(other)),
+)
+def test_loops_have_in_common_only_what_is_the_same(other):
+    r = np.random.RandomState(3)
+    x, w, g = (r.rand(*s).astype("float32") for s in ((5, 2, 4), (4, 4), (5, 2, 4)))
+
+    def gradient(x, w, g, **how):
+        _, (outs, more) = loop(x, w, more=True, **how)
+        return (g * more + outs).sum()
+
+    codes, values, pair = pair_of(lambda x, w: loop(x, w)[1], gradient, x.shape, w.shape)
+    made = pair.forward(x, w)
+    assert same(made[0], codes[0].fn(values[0], x, w)[0]) and pair.passed == 2
+    (found,) = pair.backward(x, w, g, *made[-2:])
+    assert same(np.asarray(found), np.asarray(codes[1].fn(values[1], x, w, g)[0]))
+    # In another direction, from another start, or with another step nothing of it is.
+    codes, values, pair = pair_of(
+        lambda x, w: loop(x, w)[1], lambda *a: gradient(*a, **other), x.shape, w.shape
+    )
+    want = codes[1].fn(values[1], x, w, g)[0]
+    np.testing.assert_allclose(want, gradient(x, w, g, **other), rtol=1e-4)
+    assert pair is None or same(
+        np.asarray(pair.backward(x, w, g, *pair.forward(x, w)[1:])[0]), np.asarray(want)
+    )
 
 
 def test_functions_are_the_same_only_where_all_that_they_hold_is():
