@@ -422,7 +422,7 @@ def _bilinear(image: Any, y: Any, x: Any) -> Any:
 
 def _regions(data: Any, rois: Any) -> tuple[Any, list[Any], Any]:
     """The image of each region (R, C, H, W), its corners (R,) x0, y0, x1 and y1, and the batch index that it has."""
-    if rois.ndim != 2 or (isinstance(rois.shape[1], int) and rois.shape[1] != 5):
+    if rois.ndim != 2 or rois.shape[1] != 5:
         raise ValueError(
             f"rois: expected (R, 5), the number of an image and two corners, got {rois.shape}"
         )
