@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import mxjax
 from mxjax import settings
 from mxjax._version import __version__
@@ -29,15 +31,44 @@ def test_mxnet_is_mxjax():
     assert done.stdout == "True <class 'mxjax.gluon.nn.basic.Dense'> 1.9.1\n", done.stderr
 
 
-def test_it_refuses_beside_a_real_mxnet(tmp_path):
-    info = tmp_path / "mxnet_cu112-1.9.1.dist-info"
+def installed(folder, name, **files):
+    """As pip leaves a package there, with these files of information beside its name."""
+    info = folder / f"{name.replace('-', '_')}-1.9.1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mxnet-cu112\nVersion: 1.9.1\n")
-    (info / "top_level.txt").write_text("mxnet\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.9.1\n")
+    for file, text in files.items():
+        (info / file.replace("_txt", ".txt")).write_text(text)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"top_level_txt": "mxnet\n"}, {"RECORD": "mxnet/__init__.py,,\n"}],
+    ids=["top_level", "record"],
+)
+def test_it_refuses_beside_a_real_mxnet(files, tmp_path):
+    installed(tmp_path, "mxnet-cu112", **files)
     done = run("import mxnet", tmp_path)
     assert (
         "pip uninstall mxjax-as-mxnet mxnet-cu112" in done.stderr and "ImportError" in done.stderr
     )
+
+
+def test_packages_that_only_have_it_in_their_names_may_be_there(tmp_path):
+    installed(tmp_path, "keras-mxnet", top_level_txt="keras\n", RECORD="keras/__init__.py,,\n")
+    installed(tmp_path, "mxjax-as-mxnet", top_level_txt="mxnet\n")
+    (tmp_path / "mxnet_notes.egg-info").write_text("Name: mxnet-notes\n")
+    assert run("import mxnet", tmp_path, tmp_path / "nowhere").returncode == 0
+
+
+def test_not_every_package_is_asked_for_its_files():
+    """That took longer than all else of the import that is not JAX."""
+    code = "import mxnet, sys; print('importlib.metadata' in sys.modules and mxnet.__name__)"
+    code = (
+        "from importlib import metadata\n"
+        "metadata.packages_distributions = metadata.Distribution.files = None\n" + code
+    )
+    done = run(code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_has_the_version_of_mxjax():
