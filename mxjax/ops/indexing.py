@@ -467,8 +467,13 @@ def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     if not -data.ndim <= axis < data.ndim:
         raise ValueError(f"axis {axis} is out of bounds for shape {list(data.shape)}")
     size = data.shape[axis]
-    start, stop, _ = slice(begin, end).indices(size)
-    return lax.slice_in_dim(data, start, max(stop, start), axis=axis)
+    start = begin + size if begin < 0 else begin
+    stop = size if end is None else end + size if end < 0 else end
+    if size and not 0 <= start < stop <= size:
+        raise ValueError(
+            f"begin={begin}, end={end}: a part of axis {axis}, of length {size}, is expected, at least one long"
+        )
+    return lax.slice_in_dim(data, min(start, size), min(stop, size), axis=axis)
 
 
 @op(

@@ -32,6 +32,7 @@ from .columns import (
     modern,
     settle,
 )
+from .help import misfits
 from .numbers import Each, cast_like_c, fitted, kind
 from .samples import case, f
 
@@ -247,8 +248,16 @@ class Op(Row):
             return outputs
         return outputs({**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays)
 
-    def advice(self, attrs: Iterable[tuple[str, Any]], shapes: Sequence[Any]) -> str | None:
-        """Which argument of a call that failed does not fit, where the columns tell: what was expected and what came."""
+    def advice(
+        self, attrs: Iterable[tuple[str, Any]], shapes: Sequence[Any], text: str
+    ) -> tuple[str, bool]:
+        """Why a call failed, told as ``text``: what was expected and what came, and whether shapes do not fit together."""
+        argument = self._unfit(attrs, shapes)
+        reason = None if argument else misfits.told(self, text)
+        return argument or reason or text, reason is not None
+
+    def _unfit(self, attrs: Iterable[tuple[str, Any]], shapes: Sequence[Any]) -> str | None:
+        """Which argument of a call that failed does not fit, where the columns tell."""
         given = dict(attrs)
         for name, value in given.items():
             if name in WHOLES and isinstance(value, str):

@@ -119,9 +119,9 @@ class Row:
         """
         return False
 
-    def advice(self, attrs: Attrs, shapes: Sequence[Any]) -> str | None:
-        """What does not fit in a call that failed, where the row can tell."""
-        return None
+    def advice(self, attrs: Attrs, shapes: Sequence[Any], text: str) -> tuple[str, bool]:
+        """Why a call failed, which was told as ``text``, and whether that is because shapes do not fit together."""
+        return text, "incompatible shapes for broadcasting" in text
 
     def bind(
         self,

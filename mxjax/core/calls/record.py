@@ -453,15 +453,13 @@ def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Excep
         for a in avals
     )
     text = str(error).strip().split("\n\n")[0]
-    text = (
-        call.row.advice(call.attrs, [None if isinstance(a, str) else a.shape for a in avals])
-        or text
-    )
+    shapes = [None if isinstance(a, str) else a.shape for a in avals]
+    text, misfit = call.row.advice(call.attrs, shapes, text)
     if text == "tuple index out of range":  # a shape was asked for an axis that it has not
         text = f"an array has fewer axes than {call.name} needs"
     scope = local.st.scope
     where = f" in block {scope}" if scope else ""
-    if "incompatible shapes for broadcasting" in text:  # which JAX calls a TypeError
+    if misfit:  # which JAX calls a TypeError
         error = ValueError(text)
     message = f"operator {call!r}{where} cannot take ({given}): {text}"
     return errors.like(error, message)

@@ -498,6 +498,14 @@ box_decode.clip float: The largest size of a box's logarithm; negative: none.
 broadcast_axis.axis ints: The axes, of length 1.
 broadcast_axis.size ints: The lengths that they get.
 col2im.output_size ints: The spatial shape of the image.
+box_nms.data array: The boxes, a row each, shape (..., N, K): scores and corners stand where the attributes say.
+bipartite_matching.data array: The scores of all pairs, shape (..., N, M).
+multibox_prior,roi_align,roi_pooling,psroi_pooling,deformable_psroi_pooling,rroi_align,bilinear_resize,spatial_transformer,lrn,depth_to_space,space_to_depth,deformable_convolution,modulated_deformable_convolution.data array: The images, shape (N, C, H, W).
+spatial_transformer.loc array: The affine maps, a row for each image, shape (N, 6).
+grid_generator.data array: The affine maps, shape (N, 6), or for ``"warp"`` the shifts, shape (N, 2, H, W).
+la_potrf,la_potri,la_syevd.A array: The square matrices, shape (..., n, n).
+linalg_cholesky,linalg_eigvalsh,linalg_matrix_power.a array: The square matrices, shape (..., n, n).
+khatri_rao.args arrays: The matrices, of equally many columns, shapes (n, k).
 convolution.data array: The images: (N, C, W), (N, C, H, W) or (N, C, D, H, W).
 convolution.weight array: The kernel, shape (num_filter, C / num_group, *kernel).
 convolution.bias array: The bias, shape (num_filter,); left out with ``no_bias=True``.
