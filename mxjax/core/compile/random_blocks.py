@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from ..graph.jaxprs import bodies, bound, named
+from ..graph.jaxprs import bound, draws, named
 from ..graph.primitives import INLINED, KEYS
 
 #: A call that draws more numbers draws them where they are used; and so many are drawn at once in all.
@@ -62,13 +62,6 @@ def at_once(closed: Any) -> Callable[..., list[Any]] | None:
         return None
     plan = _Plan(closed)
     return plan.run if len(plan.draws) >= LEAST else None
-
-
-def draws(jaxpr: Any) -> bool:
-    """Whether random bits are drawn in it."""
-    return any(
-        e.primitive.name == "random_bits" or any(map(draws, bodies(e.params))) for e in jaxpr.eqns
-    )
 
 
 class _Plan:

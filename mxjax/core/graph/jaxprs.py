@@ -299,6 +299,13 @@ def count_scans(jaxpr: Any) -> int:
     return found
 
 
+def draws(jaxpr: Any) -> bool:
+    """Whether random bits are drawn in it."""
+    return any(
+        e.primitive.name == "random_bits" or any(map(draws, bodies(e.params))) for e in jaxpr.eqns
+    )
+
+
 def arrays_in(jaxpr: Any) -> tuple[int, int]:
     """The bytes of the largest array that is computed in it, and of all; bodies of calls and loops included."""
     largest = total = 0

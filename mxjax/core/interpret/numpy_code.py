@@ -13,8 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..graph.jaxprs import draws
 from ..graph.primitives import ROUNDED
-from ..run.constants import GROUP, GROUP_CALLS, NUMBER, PATCH, PRODUCT, SPREAD, WHILE_ROUNDS
+from ..run.constants import (
+    DRAWN_AGAIN,
+    DRAWN_ROUNDS,
+    GROUP,
+    GROUP_CALLS,
+    NUMBER,
+    PATCH,
+    PRODUCT,
+    SPREAD,
+    WHILE_ROUNDS,
+)
 from . import dims
 from .numpy_arrays import order_alone
 from .numpy_blocks import LARGE, Call, in_blocks
@@ -381,7 +392,7 @@ class Body:
             if name == "scan":
                 lengths = (*lengths, eqn.params["length"])
             elif name == "while":
-                factor *= WHILE_ROUNDS
+                factor *= _rounds(eqn, factor)
 
             def inner(closed: Any) -> Callable[..., Any]:
                 inputs = (drawn,) * len(closed.jaxpr.invars)
@@ -483,6 +494,13 @@ class Body:
             return (*out[:2], *w[1:], *x[2:])
         arranged.append((factor * groups * PATCH, (out[0], *w[1:], *out[2:], *lengths)))
         return (*out, *w[1:])
+
+
+def _rounds(eqn: Any, around: int) -> int:
+    """How often a loop that ends by its numbers is taken to run, in a body that runs so often itself."""
+    if not draws(eqn.params["body_jaxpr"].jaxpr):
+        return WHILE_ROUNDS
+    return DRAWN_ROUNDS if around == 1 else DRAWN_AGAIN
 
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:

@@ -234,7 +234,7 @@ class Bound:
         return code.patches(code.layout.values(self.sizes))
 
     def steps(self) -> int:
-        """How many calls of NumPy it takes, with 100 rounds for loops whose numbers decide; raises :class:`NotHere`."""
+        """How many calls of NumPy it takes, by `numpy_code` where a loop's numbers decide; raises :class:`NotHere`."""
         code = self._trace.code()
         return code.steps(code.layout.values(self.sizes))
 

@@ -26,6 +26,10 @@ SPREAD: Annotated[
 GROUP: Annotated[int, "ps", "AVX2, 16 to 256 groups: of each, a number of the result"] = 16_000
 GROUP_CALLS: Annotated[int, "calls of NumPy's", "the same: for each group"] = 4
 WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbers"] = 100
+DRAWN_ROUNDS: Annotated[
+    int, "rounds", "numbers that are drawn until one is taken: gamma 2 to 5, Poisson 4 to 17"
+] = 6
+DRAWN_AGAIN: Annotated[int, "rounds", "the same, of a loop in such a loop"] = 2
 UNKNOWN: Annotated[int, "equations", "chosen: of a call that cannot be traced"] = 20
 BY_NUMBER: Annotated[float, "us", "CPU: erf, lgamma of one number by Python's `math`"] = 0.2
 DRAWN: Annotated[

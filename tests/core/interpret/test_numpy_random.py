@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 
 from mxjax import settings
-from mxjax.core.interpret import numpy_random
+from mxjax.core.graph.tracing import run_inlined
+from mxjax.core.interpret import numpy_code, numpy_random
 from mxjax.core.interpret.numpy_random import _BLOCK, threefry
 from mxjax.core.interpret.numpy_shared import exactly
+from mxjax.ops.lowering.gamma import gamma
 
 from .test_numpy_primitives import Case, check
 
@@ -98,3 +101,28 @@ def test_a_shared_program_serves_all_shapes():
         got = fn(x)
         assert got.shape == shape and got.dtype == x.dtype
         np.testing.assert_allclose(got, np.tanh(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("draw", ["gamma", "poisson of 3", "poisson of 40"])
+def test_loops_that_draw_until_one_is_taken_are_reckoned_as_they_are(draw, monkeypatch):
+    """They were taken for loops of a hundred rounds, in each round of another one of so many."""
+    jr = jax.random
+    fns = {
+        "gamma": lambda key: gamma(key, np.float32(0.7), (50,), np.float32),
+        "poisson of 3": lambda key: jr.poisson(key, np.float32(3), (50,)),
+        "poisson of 40": lambda key: jr.poisson(key, np.float32(40), (50,)),
+    }
+    calls, real = [], numpy_code._step
+
+    def counted(line, *rest):
+        step = real(line, *rest)
+        return lambda m, values: [calls.append(1), step(m, values)]
+
+    monkeypatch.setattr(numpy_code, "_step", counted)
+    key = np.array([1, 2], "uint32")
+    code = numpy_code.Code(
+        jax.make_jaxpr(lambda k: run_inlined(_keyed(fns[draw]), [k], False))(key)
+    )
+    values = code.layout.values(())
+    code.fn(values, key)
+    assert 1 / 4 < code.steps(values) / len(calls) < 4
