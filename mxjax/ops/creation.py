@@ -86,6 +86,7 @@ def _default_of(value: Any) -> str:
     **_SHAPED,
     numbers=("fill_value",),
     written="full",
+    read={"_npi_full": ("typed", {"fill_value": "{}_value"})},
     onnx="full_like",
 )
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -279,6 +280,7 @@ _SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int
     **_FLAT,
     internal="_linspace",
     numbers=("start", "stop"),
+    read={"_npi_linspace": ("typed", {"start": "start_{}", "stop": "stop_{}"})},
 )
 def linspace(
     *, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None
@@ -372,7 +374,14 @@ def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa
     return eye(N=N, M=M or N, k=k, dtype=dtype)
 
 
-@op(np="identity", wide="float64", samples=[case(n=3)], **_FLAT, written="identity")
+@op(
+    np="identity",
+    wide="float64",
+    samples=[case(n=3)],
+    **_FLAT,
+    written="identity",
+    read={"_npi_identity": "identity"},
+)
 def identity(*, n: int, dtype: Any = None) -> Any:
     """The identity matrix."""
     return jnp.eye(n, dtype=dtype_of(dtype))

@@ -766,6 +766,7 @@ op(
     ref=np.around,
     methods={"np": "round"},
     **_FLAT,
+    read={"_npi_around": ("renamed", {"decimal": "decimals"})},
     onnx="around",
     from_onnx="Round",
 )

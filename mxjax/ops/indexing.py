@@ -93,6 +93,7 @@ def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
     np="take",
     samples=_TAKE,
     internal="take",
+    written="take",
     methods="np",
     looks=_take_looks,
     typed=(0,),

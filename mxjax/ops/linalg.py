@@ -220,6 +220,7 @@ def batch_dot(
     ref=np.inner,
     internal="_npi_tensordot",
     amp="low",
+    written="inner",
     onnx="inner",
     sums="products",
 )
@@ -234,6 +235,7 @@ def inner(a: Any, b: Any) -> Any:
     samples=[case(f(3), f(2, 2))],
     ref=np.outer,
     internal=None,
+    written=("flat", 0),
     onnx="outer",
 )
 def outer(a: Any, b: Any) -> Any:
@@ -247,6 +249,7 @@ def outer(a: Any, b: Any) -> Any:
     ref=np.vdot,
     internal=None,
     amp="low",
+    written=("flat", 1),
     onnx="vdot",
     sums="products",
 )
@@ -434,6 +437,8 @@ def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     ],
     ref=np.linalg.norm,
     amp="full",
+    written="norm",
+    read={"_npi_norm": "norm"},
     onnx="linalg_norm",
 )
 def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -488,6 +493,8 @@ def matrix_norm(x: Any, *, ord: Any = "fro", axis: Any = (-2, -1), keepdims: boo
     samples=[case(_SQUARE)],
     ref=np.linalg.cholesky,
     amp="full",
+    written="cholesky",
+    read={"_npi_cholesky": "cholesky"},
 )
 def cholesky(a: Any, *, upper: bool = False) -> Any:
     """The triangular factor of positive definite matrices."""

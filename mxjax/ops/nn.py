@@ -53,6 +53,7 @@ def _dense_shapes(
     shapes=_dense_shapes,
     restates={"num_hidden": (1, 0)},
     required=("num_hidden",),
+    written="fully_connected",
     onnx="fully_connected",
     sums="products",
 )

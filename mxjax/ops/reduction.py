@@ -473,9 +473,12 @@ for _name, _scale, _samples in (
     for _nan in (False, True):
         _label = "nan" * _nan + _name
         _internal = "_npi_percentile" if _label == "percentile" else None
+        _written = None if _nan else ("percentile", 100 / _scale)
+        _read = {"_npi_percentile": "percentile"} if _internal else {}
         _doc = f"{_label} along axes."
         op(
             _label, np=_label, samples=_samples, ref=getattr(np, _label), doc=_doc, internal=_internal, numbers=("q",),
+            written=_written, read=_read,
             order=f"a q axis out overwrite_input {'method' if _nan else 'interpolation'} keepdims", **_FLAT,
         )(_quantiles(_scale, _nan))  # fmt: skip
 
@@ -494,6 +497,7 @@ for _name, _nan, _internal, _doc in (
 ):  # fmt: skip
     op(
         _name, np=_name, samples=_CASES[:2], ref=getattr(np, _name), doc=_doc, internal=_internal,
+        written=None if _nan else ("percentile", None),
         order="a axis out overwrite_input keepdims", **_FLAT,
     )(_medians(_nan))  # fmt: skip
 
@@ -822,6 +826,8 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))],
     ref=np.interp,
     numbers=("left", "right", "period"),
+    written="interp",
+    read={"_npi_interp": "interp"},
     loops=True,
 )
 def interp(

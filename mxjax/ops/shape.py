@@ -387,6 +387,7 @@ def matrix_transpose(a: Any) -> Any:
     samples=[case(f(2, 3)), case(f(2, 3, 4), axis=(0, -1))],
     ref=np.flip,
     methods="np",
+    written=("renamed", "_npi_flip", {}, {"axis": None}),
     onnx="flip",
 )
 def flip(m: Any, *, axis: Any = None) -> Any:
@@ -445,7 +446,13 @@ def roll(a: Any, *, shift: Any, axis: Any = None) -> Any:
     return jnp.roll(a, shift, axis)
 
 
-@op(np="rot90", samples=[case(f(3, 4)), case(f(3, 4), k=2)], ref=np.rot90, onnx="rot90")
+@op(
+    np="rot90",
+    samples=[case(f(3, 4)), case(f(3, 4), k=2)],
+    ref=np.rot90,
+    written=("renamed", "_npi_rot90", {}, {"k": 1, "axes": (0, 1)}),
+    onnx="rot90",
+)
 def rot90(m: Any, *, k: int = 1, axes: Any = (0, 1)) -> Any:
     """Turned by 90 degrees, k times."""
     return jnp.rot90(m, k, axes)
@@ -561,6 +568,7 @@ def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     internal="_npi_repeats",
     nd_aliases=("_npi_repeat", "_np_repeat"),
     methods="nd np",
+    written="repeat",
     read={"_np_repeat": ("renamed", {})},
     onnx="repeat",
 )
@@ -803,6 +811,7 @@ def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     outputs=_parts,
     listed=True,
     written=("split", 2),
+    read={"_npi_dsplit": "split"},
     onnx=("split", 2),
 )
 def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:

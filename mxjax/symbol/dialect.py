@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ops.columns import Form
 from ..ops.keys import ARRAY, Slice
-from ..ops.table import READ, Op, by_internal
+from ..ops.table import READ, TABLE, Op, by_internal
 from ..ops.texts import value_of
 from . import attributes
 from .node import Entry, Node, copied, walk
@@ -17,6 +17,8 @@ from .node import Entry, Node, copied, walk
 WRITERS: dict[str, Callable[..., list[Entry] | None]] = {}
 #: The functions that ``read`` names: a row, and a file's attributes, to the row's.
 READERS: dict[str, Callable[..., dict[str, str]]] = {}
+#: An attribute by which a reader says where a row's arrays stand among a file's inputs.
+_ORDER = "__inputs__"
 
 
 def writes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,10 +115,10 @@ def renamed(
 
 @writes
 def joined(node: Node, axis: str) -> list[Entry] | None:
-    """`Concat`, which has no form for arrays that are joined as vectors."""
+    """`Concat`; without an axis arrays are joined as vectors."""
     assert node.op is not None
     given = {**node.op.attr_defaults, **node.params}
-    return None if given[axis] is None else _one(node, "Concat", {"dim": given[axis]})
+    return _one(node, "Concat", {"dim": given[axis], "num_args": len(node.inputs)})
 
 
 @writes
@@ -321,7 +323,8 @@ def advanced_index(node: Node) -> list[Entry] | None:
     ):
         return None
     if len(arrays) == 1:
-        return _one(node, "take", {"axis": arrays[0], "mode": "wrap"})
+        places = {"axis": arrays[0], "mode": "wrap"}
+        return [(_node(node, "take", places, node.inputs, "_taken"), 0)]
     if arrays != list(range(len(arrays))):
         return None
     indices = _node(
@@ -330,7 +333,138 @@ def advanced_index(node: Node) -> list[Entry] | None:
     return [(_node(node, "gather_nd", {}, [node.inputs[0], (indices, 0)], "_gathered"), 0)]
 
 
+@writes
+def norm(node: Node) -> list[Entry] | None:
+    """A norm with the number by which MXNet tells vectors from matrices; the largest and the smallest have none."""
+    said, axis = node.params.get("ord"), node.params.get("axis")
+    axes = (axis,) if isinstance(axis, int) else axis
+    number = 2
+    if said is None:
+        flag = -2 if axes is None else 1
+    elif said in ("fro", "f", "nuc"):
+        flag = 2 if said == "nuc" else 1
+    elif abs(float(said)) == float("inf"):
+        if axes is not None and len(axes) != 1:
+            return None
+        plain = _node(node, "_npi_absolute", {}, node.inputs, "_plain")
+        attrs = {"axis": axes, "keepdims": bool(node.params.get("keepdims", False))}
+        kind = "_npi_max" if float(said) > 0 else "_npi_min"
+        return [(_node(node, kind, attrs, [(plain, 0)], "_farthest"), 0)]
+    else:
+        number, flag = said, 0 if axes is not None and len(axes) == 2 else -1
+    keeps = bool(node.params.get("keepdims", False))
+    return _one(node, "_npi_norm", {"ord": number, "axis": axes, "keepdims": keeps, "flag": flag})
+
+
+@writes
+def repeat(node: Node) -> list[Entry] | None:
+    """`_npi_repeats`, which knows axis 0 alone: another one changes places with it before and after."""
+    counts, axis = node.params["repeats"], node.params.get("axis")
+    attrs = {"repeats": (counts,) if isinstance(counts, int) else counts, "axis": axis}
+    if axis in (None, 0):
+        return _one(node, "_npi_repeats", attrs)
+    places = {"dim1": 0, "dim2": axis}
+    first = _node(node, "SwapAxis", places, node.inputs, "_first")
+    made = _node(node, "_npi_repeats", {**attrs, "axis": 0}, [(first, 0)], "_repeated")
+    return [(_node(node, "SwapAxis", places, [(made, 0)], "_back"), 0)]
+
+
+@writes
+def percentile(node: Node, scale: float | None) -> list[Entry] | None:
+    """`_npi_percentile` for medians (``scale`` None), quantiles and percentiles; one place is a number there."""
+    params = {"axis": None, "keepdims": False, "interpolation": "linear", **node.params}
+    params["interpolation"] = params.pop("method", None) or params["interpolation"]
+    params.pop("overwrite_input", None)
+    if isinstance(params["axis"], int):
+        params["axis"] = (params["axis"],)
+    if scale is None:
+        return _one(
+            node, "_npi_percentile", {**params, "interpolation": "midpoint", "q_scalar": 50}
+        )
+    place = node.constants.get("q")
+    if place is None and scale != 1:
+        return None
+    attrs = {**params, "q_scalar": None if place is None else place * scale}
+    return _one(node, "_npi_percentile", attrs)
+
+
+@writes
+def interp(node: Node) -> list[Entry] | None:
+    """The points come first there."""
+    if "x" in node.names:
+        inputs = dict(zip(node.names, node.inputs, strict=True))
+        if len(inputs) < 3:
+            return None
+        said: dict[str, Any] = {"x_is_scalar": False, "x_scalar": 0.0}
+        given = [inputs["xp"], inputs["fp"], inputs["x"]]
+    else:
+        said = {"x_is_scalar": True, "x_scalar": node.constants["x"]}
+        given = list(node.inputs)
+    wide = [
+        (_node(node, "Cast", {"dtype": "float64"}, [e], f"_wide{k}"), 0)
+        for k, e in enumerate(given)
+    ]
+    return [(_node(node, "_npi_interp", {**node.params, **said}, wide, "_between"), 0)]
+
+
+@writes
+def cholesky(node: Node) -> list[Entry] | None:
+    return _one(node, "_npi_cholesky", {"lower": not node.params.get("upper", False)})
+
+
+@writes
+def inner(node: Node) -> list[Entry] | None:
+    return _one(node, "_npi_tensordot", {"a_axes_summed": (-1,), "b_axes_summed": (-1,)})
+
+
+@writes
+def flat(node: Node, summed: int) -> list[Entry] | None:
+    """All products of two flat arrays, or (``summed`` 1) the sum of those that belong together."""
+    flats = [
+        (_node(node, "_npx_reshape", {"newshape": (-1,)}, [e], f"_flat{k}"), 0)
+        for k, e in enumerate(node.inputs)
+    ]
+    return [(_node(node, "_npi_tensordot_int_axes", {"axes": summed}, flats, "_product"), 0)]
+
+
+@writes
+def fully_connected(node: Node) -> list[Entry] | None:
+    """Without the bias that `npx.fully_connected` was given and does not add."""
+    assert node.op is not None
+    unbiased = {**node.op.attr_defaults, **node.params}["no_bias"]
+    if len(node.inputs) < 3 or not (node.is_np and unbiased):
+        return None
+    attrs = {**node.params, "no_bias": True}
+    return [(_node(node, "FullyConnected", attrs, node.inputs[:2], "_unbiased"), 0)]
+
+
+@writes
+def take(node: Node) -> list[Entry] | None:
+    """Without an axis of the flat array."""
+    axis, mode = node.params.get("axis"), node.params.get("mode", "raise")
+    if axis is not None:
+        return None
+    flat = _node(node, "_npx_reshape", {"newshape": (-1,)}, node.inputs[:1], "_flat")
+    return [
+        (_node(node, "take", {"axis": 0, "mode": mode}, [(flat, 0), node.inputs[1]], "_taken"), 0)
+    ]
+
+
 # ------------------------------------------------------------------------------------------- from a file
+
+
+def of_numpy(op: Op | None, registry: str) -> Op | None:
+    """In a graph with NumPy's shapes: the row of np.linalg, where both dialects have this operator."""
+    if op is None or not op.name.startswith("la_"):
+        return op
+    other = TABLE.get("linalg_" + op.name.removeprefix("la_"))
+    return op if other is None or other.names.internal != registry else other
+
+
+def ordered(inputs: list[Entry], attrs: dict[str, str]) -> list[Entry]:
+    """A node's inputs as the row has them, where its reader said that they are in another order."""
+    said = [int(k) for k in attrs.pop(_ORDER, "").split()]
+    return [inputs[k] for k in said] if len(said) == len(inputs) else inputs
 
 
 def open_begin_states(entries: Sequence[Entry]) -> None:
@@ -368,6 +502,62 @@ def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] 
 @reads
 def renamed_read(row: Op, attrs: Mapping[str, str], renames: Mapping[str, str]) -> dict[str, str]:
     return {renames.get(k, k): v for k, v in attrs.items()}
+
+
+@reads
+def typed_read(row: Op, attrs: Mapping[str, str], numbers: Mapping[str, str]) -> dict[str, str]:
+    """Numbers that a file has as int, uint and double; ``value_type`` says by 0, 1 or 2 which of them counts."""
+    if "value_type" not in attrs:
+        return dict(attrs)
+    kind = ("int", "uint", "double")[int(attrs["value_type"])]
+    stems = [form.format(each) for form in numbers.values() for each in ("int", "uint", "double")]
+    rest = {k: v for k, v in attrs.items() if k not in (*stems, "value_type")}
+    return {**rest, **{name: attrs[form.format(kind)] for name, form in numbers.items()}}
+
+
+@reads
+def identity_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    """A shape of two equal lengths."""
+    rest = {k: v for k, v in attrs.items() if k != "shape"}
+    shape = value_of(attrs.get("shape", "()"))
+    return {**rest, "n": str(shape[0])} if isinstance(shape, tuple) and shape else rest
+
+
+@reads
+def norm_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    """``flag`` is -2 for all elements, 1 for Frobenius' norm, 2 for the nuclear one; else ``ord`` counts."""
+    rest = {k: v for k, v in attrs.items() if k != "flag"}
+    flag = attrs.get("flag")
+    if flag in ("-2", "1"):
+        rest.pop("ord", None)
+    elif flag == "2":
+        rest["ord"] = "nuc"
+    return rest
+
+
+@reads
+def cholesky_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    rest = {k: v for k, v in attrs.items() if k != "lower"}
+    return (
+        {"upper": "False", **rest}
+        if attrs.get("lower", "1") in ("1", "True")
+        else {**rest, "upper": "True"}
+    )
+
+
+@reads
+def percentile_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    rest = {k: v for k, v in attrs.items() if k != "q_scalar"}
+    place = attrs.get("q_scalar", "None")
+    return rest if place == "None" else {**rest, "__constant_q__": place}
+
+
+@reads
+def interp_read(row: Op, attrs: Mapping[str, str]) -> dict[str, str]:
+    rest = {k: v for k, v in attrs.items() if k not in ("x_is_scalar", "x_scalar")}
+    if attrs.get("x_is_scalar", "0").lower() in ("1", "true"):
+        return {**rest, "__constant_x__": attrs["x_scalar"]}
+    return {**rest, _ORDER: "2 0 1"}
 
 
 @reads

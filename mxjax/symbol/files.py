@@ -160,9 +160,10 @@ def _read(found: Any, depth: int) -> Subgraph:
     if len(found["nodes"]) > _MOST_NODES:
         raise errors.FormatError(f"{len(found['nodes'])} nodes")
     version = _version(found)
+    of_np = _of_np(found)
     nodes: list[Node] = []
     for k, said in enumerate(found["nodes"]):
-        nodes.append(_node(k, said, nodes, version, depth))
+        nodes.append(_node(k, said, nodes, version, of_np, depth))
     heads = found.get("heads", [[len(nodes) - 1, 0]] if nodes else [])
     entries = _entries(heads, nodes, "heads")
     if not entries:
@@ -186,6 +187,12 @@ def _version(found: Mapping[str, Any]) -> int:
     return 800
 
 
+def _of_np(found: Mapping[str, Any]) -> bool:
+    """Whether a graph was made with NumPy's shapes, in which a number has none."""
+    said = found.get("attrs")
+    return isinstance(said, dict) and said.get("is_np_shape") == ["int", 1]
+
+
 def _entries(said: Any, nodes: Sequence[Node], what: str) -> list[Entry]:
     if not isinstance(said, list):
         raise errors.FormatError(f"{what}: a list is expected")
@@ -198,7 +205,7 @@ def _entries(said: Any, nodes: Sequence[Node], what: str) -> list[Entry]:
     return found
 
 
-def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Node:
+def _node(k: int, said: Any, nodes: list[Node], version: int, of_np: bool, depth: int) -> Node:
     if (
         not isinstance(said, dict)
         or not isinstance(said.get("op"), str)
@@ -231,9 +238,12 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
     op = TABLE.get(registry[len(OURS) :]) if registry.startswith(OURS) else by_internal(registry)
     if special.ALIASES.get(registry, registry) in special.SPECIAL:
         op = None
+    if of_np:
+        op = dialect.of_numpy(op, registry)
     changed = dialect.read(registry, attrs)
     if changed is not None:
         op, attrs = TABLE.get(changed[0]), changed[1]
+        inputs = dialect.ordered(inputs, attrs)
     if op is None or not op.operator and not registry.startswith(OURS):
         return _without_row(name, registry, attrs, inputs, said.get("subgraphs"), depth)
     try:

@@ -93,7 +93,7 @@ def _computed(
     cls = ndarray if op.name.partition("@")[2] != "nd" and node.is_np else NDArray
     args: list[Any]
     if op.variadic:
-        args = [list(inputs)]
+        args = list(inputs) if op.array_params[-1] == "arys" else [list(inputs)]
     else:
         given = {**dict(zip(node.names, inputs, strict=True)), **node.constants}
         args = [given.get(name) for name in op.array_params]
@@ -105,7 +105,7 @@ def _computed(
         else nullcontext()
     ):
         made = call(op, cls, tuple(args), params)
-    return list(made) if isinstance(made, list) else [made]
+    return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
 def _forced(node: Node) -> bool:
