@@ -302,7 +302,9 @@ class _Plan:
         shape = operand.aval.shape
         found = [self._reached(operand, shape, stops) for stops in (True, False)]
         best = min(found, key=lambda made: self._cost(made[0], shape))
-        return _Sum(at, e.outs[0], *best) if self._whole(best[0], shape) <= _LEAVES else None
+        # Of numbers alone nothing is read: XLA multiplies.
+        fits = best[0] and self._whole(best[0], shape) <= _LEAVES
+        return _Sum(at, e.outs[0], *best) if fits else None
 
     def _cost(self, leaves: Any, shape: tuple[int, ...]) -> int:
         """Of reading them, in halves of a pass over memory; what would not be in memory is made of others."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import mxjax as mx
 from mxjax.core.compile import row_sums
 from mxjax.core.compile.cpu_code import lowering
 from mxjax.core.compile.images import Image, _evaluate
@@ -197,6 +198,33 @@ def test_small_images_many_cores_and_other_sums_stay(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(row_sums, "cores", lambda: row_sums.MOST_CORES + 1)
     assert row_sums.merged(jax.jit(pair).trace(large).jaxpr) is None
     assert not row_sums.pays(large.shape, large.dtype)
+
+
+def test_sums_of_numbers_alone_stay() -> None:
+    """The gradient of what is added to all rows, where the head's is one number everywhere."""
+    shape = (4, 64, 64, 16)
+
+    def of_numbers(x: Any) -> Any:
+        return (jnp.full(shape, 3.0, "float32") * jnp.full(shape, 0.5, "float32")).sum(
+            (0, 1, 2)
+        ) + x
+
+    assert row_sums.merged(jax.jit(of_numbers).trace(np.float32(0)).jaxpr) is None
+
+    def of_two(x: Any) -> Any:
+        return of_numbers(jnp.float32(0)), (x - 1).sum((0, 1, 2)), (x * x).sum((0, 1, 2))
+
+    (numbers, *_), sums, _ = merged(of_two, np.ones(shape, "float32"))
+    assert sums == [2]
+    np.testing.assert_array_equal(numbers, np.full(16, 1.5 * 4 * 64 * 64, "float32"))
+
+    x, b = mx.nd.ones((65536 * 16, 8)), mx.nd.zeros((1, 8))
+    for _ in range(2):
+        b.attach_grad()
+        with mx.autograd.record():
+            y = mx.nd.broadcast_add(x, b)
+        y.backward()
+    np.testing.assert_array_equal(b.grad.asnumpy(), np.full((1, 8), 65536 * 16, "float32"))
 
 
 def test_pieces_of_several_cores_are_larger_where_they_leave_turns(
