@@ -12,7 +12,7 @@ from . import nd
 from .array import NDArray
 from .base import py_str
 from .display.reprs import Shown
-from .errors import MXNetTypeError
+from .errors import MXNetTypeError, MXNetValueError
 
 __all__ = ["Monitor"]
 
@@ -40,6 +40,8 @@ class Monitor(Shown):
         self, interval: int, stat_func: Callable[[Any], Any] | None = None, pattern: str = ".*", sort: bool = False,
         monitor_all: bool = False,
     ):  # fmt: skip
+        if interval < 1:
+            raise MXNetValueError(f"interval is a number of batches, 1 or more, got {interval!r}")
         self.stat_func = stat_func or _rms
         self.interval = interval
         self.activated = False

@@ -15,6 +15,7 @@ from ..array.classes import NDArray
 from ..errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
+    MXNetTypeError,
     MXNetValueError,
 )
 from ..modes import Modes, resumed, taken
@@ -24,6 +25,13 @@ from .position import as_position, in_range, permutation
 from .utils import _getdata_by_idx, _init_data, _is_sparse
 
 __all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
+
+
+def _require_iterator(name: str, it: Any) -> None:
+    if not hasattr(it, "provide_data"):
+        raise MXNetTypeError(
+            f"{name} takes a DataIter, such as NDArrayIter(data, label, batch_size), got {type(it).__name__}"
+        )
 
 
 class ResizeIter(DataIter):
@@ -42,6 +50,7 @@ class ResizeIter(DataIter):
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True):
         super().__init__()
+        _require_iterator("ResizeIter", data_iter)
         self.data_iter = data_iter
         self.size = size
         self.reset_internal = reset_internal
@@ -188,6 +197,8 @@ class PrefetchingIter(DataIter):
             raise MXNetAssertionError(
                 "PrefetchingIter takes at least one iterator, got an empty list"
             )
+        for each in self.iters:
+            _require_iterator("PrefetchingIter", each)
         self.rename_data = rename_data
         self.rename_label = rename_label
         self.batch_size = self.provide_data[0][1][0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import nd
 from ..device import current_device
+from ..errors import MXNetTypeError
 from ..model import load_params
 from ..name import NameManager
 from ..symbol import load as load_symbol
@@ -80,7 +81,13 @@ class BucketingModule(SymbolicModule):
         with (
             NameManager()
         ):  # names that begin anew, so that the buckets' parameters have the same ones
-            return self._sym_gen(key)
+            made = self._sym_gen(key)
+        if not isinstance(made, (tuple, list)) or len(made) != 3:
+            raise MXNetTypeError(
+                f"sym_gen gives a symbol, the names of its data and those of its labels, got {type(made).__name__}: "
+                "return net, ('data',), ('softmax_label',)"
+            )
+        return made
 
     def _make(self, key: Any) -> Module:
         return Module(*self._call_sym_gen(key), **self._options)

@@ -304,6 +304,10 @@ class FeedForward:
 
     def _init_predictor(self, inputs: Any) -> None:
         """Bind the symbol for inputs of these shapes, unless it is."""
+        require(
+            self.arg_params is not None,
+            "the model has no parameters yet: fit it, give it arg_params=, or load one (FeedForward.load)",
+        )
         known = set(self.symbol.list_arguments())
         descs = [desc for desc in as_descs(inputs) if desc.name in known]
         shapes = {desc.name: tuple(desc.shape) for desc in descs}

@@ -68,7 +68,10 @@ def is_legacy(*values: Any) -> bool:
 def made_at(fn: Callable[..., Any]) -> str:
     """Where a function of the user's stands, for errors."""
     code = getattr(getattr(fn, "forward", fn), "__code__", None)
-    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    ours = (
+        getattr(fn, "__module__", None) == "mxjax.symbol.special"
+    )  # a symbol's loop: a graph is its body
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None and not ours else ""
 
 
 def spelled(a: Any) -> str:

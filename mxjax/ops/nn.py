@@ -565,6 +565,8 @@ def batch_norm(
     In training mean and variance are the batch's, and the running ones move towards them by
     ``1 - momentum``; otherwise they are the running ones. ``fix_gamma`` takes 1 for gamma.
     """
+    if any(a.shape != (x.shape[axis],) for a in (gamma, beta, running_mean, running_var)):
+        raise ValueError("gamma, beta and the running statistics have a number for each channel")
     x32 = _computing(x)
     learn = is_train and not use_global_stats
     # Where memory is short the derivative starts from x itself: neither keeps nor holds the centred x besides.

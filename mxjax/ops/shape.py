@@ -319,7 +319,7 @@ def transpose(a: Any, *, axes: Any = None) -> Any:
 )
 def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
-    return jnp.swapaxes(a, axis1, axis2)
+    return _exchanged(a, axis1, axis2)
 
 
 @op(
@@ -333,7 +333,14 @@ def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
 )
 def swapaxes_nd(data: Any, *, dim1: int = 0, dim2: int = 0) -> Any:
     """Two axes exchanged."""
-    return jnp.swapaxes(data, dim1, dim2)
+    return _exchanged(data, dim1, dim2)
+
+
+def _exchanged(data: Any, *axes: int) -> Any:
+    for axis in axes:
+        if not -data.ndim <= axis < data.ndim:
+            raise ValueError(f"axis {axis} is out of bounds for an array of {data.ndim} axes")
+    return jnp.swapaxes(data, *axes)
 
 
 @op(

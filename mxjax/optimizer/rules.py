@@ -300,13 +300,27 @@ def guarded(
     )
 
 
+class _Rule(Row):
+    """The update of several weights, which fails where a gradient or state is not of its weight's shape."""
+
+    __slots__ = ()
+
+    def advice(self, attrs: Any, shapes: Any, text: str) -> tuple[str, bool]:
+        if not text.startswith(("tuple index out of range",)) and "incompatible shapes" not in text:
+            return text, False
+        return (
+            "a gradient has the shape of its weight, and so have the states, which create_state(index, weight) makes",
+            True,
+        )
+
+
 @cache
 def row(name: str, numbers: tuple[str, ...] = ()) -> Row:
     """What the update of an optimizer with these hyperparameters is a call of."""
     of_one = Row(name, alone)
     of_one.lasting = True  # its traces serve the next process, where the rule is one of ours
     rules = Rules(partial(each, of_one), _no_gradient)
-    return Row(name, many, ragged=False, numbers=numbers, direct=rules)
+    return _Rule(name, many, ragged=False, numbers=numbers, direct=rules)
 
 
 def _no_gradient(*_: Any, **__: Any) -> None:

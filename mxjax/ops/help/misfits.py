@@ -35,6 +35,10 @@ REASONS = [
         "the numbers of an array of the shape {0} do not fill the shape {1}",
     ),
     (
+        r"Size of label '\w+' for operand \d+ \((\d+)\) does not match previous terms \((\d+)\)",
+        "an axis that arrays share has different lengths, {1} and {0}",
+    ),
+    (
         r"inconsistent sizes for array axes",
         "the arrays differ in the length of their first axis, the batch",
     ),
