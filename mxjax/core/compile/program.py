@@ -491,6 +491,10 @@ def _of_the_same_results(made: Callable[..., list[Any]], traced: Any) -> Any:
     structure = jax.tree_util.tree_structure(traced.out_info)
 
     def again(*args: Any) -> Any:
-        return jax.tree_util.tree_unflatten(structure, made(*args))
+        # JAX takes the result of a layout constraint (`cpu_product.materialize`) for one of any layout, which it does
+        # not let have a donated input's place.
+        return jax.tree_util.tree_unflatten(
+            structure, [jnp.array(x, copy=True) for x in made(*args)]
+        )
 
     return again

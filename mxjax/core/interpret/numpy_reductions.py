@@ -25,13 +25,71 @@ from .numpy_rules import (
     through_single,
 )
 
+#: Fewer rows are added up one after the other; rows of so many numbers are wide as they are.
+_ROWS, _WIDE = 256, 256
+
+
+def added(x: Any, axes: tuple[int, ...], dtype: Any = None) -> Any:
+    """``numpy.add.reduce``, as exact along all axes as it is along the last one.
+
+    It adds up rows one after the other: 20 million ones are 16.8 million. Here rows are added in about as many sums as
+    each has terms, which are wider, too (milliseconds: (2000000, 2) 38 and 1.0, (100352, 64) 2.7 and 1.5).
+    """
+    rows = math.prod([x.shape[k] for k in axes])
+    if rows < _ROWS or x.ndim < 2:
+        return np.add.reduce(x, axes, dtype)
+    if not x.flags.c_contiguous:  # the axes in the order in which they lie
+        order = sorted(range(x.ndim), key=lambda k: -abs(x.strides[k]))
+        kept = [k for k in order if k not in axes]
+        made = _added_up(x.transpose(order), {order.index(k) for k in axes}, dtype)
+        return made.transpose(np.argsort(kept))
+    return _added_up(x, set(axes), dtype)
+
+
+def _added_up(x: Any, axes: set[int], dtype: Any) -> Any:
+    last = x.ndim
+    while last - 1 in axes:
+        last -= 1
+    if last < x.ndim:
+        x = np.add.reduce(x, tuple(range(last, x.ndim)), dtype)
+    while (axes := {k for k in axes if k < last}) and last:
+        end = max(axes) + 1
+        last = end
+        while last - 1 in axes:
+            last -= 1
+        before, after = x.shape[:last], x.shape[end:]
+        flat = x.reshape(math.prod(before), -1, math.prod(after)) if x.size else None
+        if flat is None:
+            return np.add.reduce(x, tuple(axes), dtype)
+        x = _rows_added(flat, dtype).reshape(*before, *after)
+    return x
+
+
+def _rows_added(x: Any, dtype: Any) -> Any:
+    """The sums over the second one of three axes."""
+    rows, wide = x.shape[1:]
+    if rows < _ROWS:
+        return np.add.reduce(x, 1, dtype)
+    sums = math.isqrt(rows)
+    terms = rows // sums
+    whole = x[:, : terms * sums]
+    if wide < _WIDE:  # of each sum one row after the other, as one wide row
+        made = np.add.reduce(whole.reshape(len(x), terms, sums, wide), 1, dtype)
+    else:
+        made = np.add.reduce(whole.reshape(len(x), sums, terms, wide), 2, dtype)
+    made = _rows_added(made, dtype)
+    if terms * sums < rows:
+        made += np.add.reduce(x[:, terms * sums :], 1, dtype)
+    return made
+
 
 def _summed(ufunc: Any) -> Rule:
     def rule(eqn: Any) -> Op:
         axes, dtype = axes_of(eqn.params["axes"]), dtype_out(eqn)
+        reduce = added if ufunc is np.add else ufunc.reduce
         if is_half(dtype_in(eqn)):
-            return Op(through_single(lambda x: ufunc.reduce(x, axis=axes), eqn))
-        return Op(lambda x: ufunc.reduce(x, axis=axes, dtype=dtype))
+            return Op(through_single(lambda x: reduce(x, axes), eqn))
+        return Op(lambda x: reduce(x, axes, dtype))
 
     return rule
 

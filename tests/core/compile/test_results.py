@@ -116,3 +116,17 @@ def test_a_dense_layer_and_its_loss() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     (text,) = [t for t in texts if f"f32[{ROWS},{COLUMNS}]" in t]
     assert len(re.findall(rf"= f32\[(?:{ROWS}|20,30),{COLUMNS}\]\S* exponential\(", text)) == 1
+
+
+def test_a_result_has_a_dying_inputs_place() -> None:
+    """JAX refused: it took the result of a layout constraint for one of any layout."""
+    with mx.config.scope({"engine.cold": "compile"}):
+        numbers = np.random.RandomState(3).rand(700, 512).astype("float32")
+        x = mx.np.array(numbers)
+        y = x * 2 + 1
+        other, total = y.reshape(512, 700), (y * y).sum()
+        del x
+        want = numbers * 2 + 1
+        np.testing.assert_allclose(other.asnumpy(), want.reshape(512, 700), rtol=1e-6)
+        np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-6)
+        np.testing.assert_allclose(float(total), (want.astype("float64") ** 2).sum(), rtol=1e-5)

@@ -264,3 +264,18 @@ def test_a_part_of_an_image_is_cut_out_of_it_as_it_lies() -> None:
     last = np.moveaxis(x, 1, -1)
     np.testing.assert_array_equal(fn(last), np.moveaxis(x[1:3, 2:5, ::2, 1:], 1, -1))
     assert "transpose" not in str(jax.make_jaxpr(fn)(last))
+
+
+def test_what_is_summed_has_a_dying_inputs_place():
+    """JAX refused: it took the result of a layout constraint for one of any layout."""
+    numbers = np.random.RandomState(3).rand(4096, 512).astype("float32")
+    with mx.config.scope({"engine.cold": "compile"}):
+        x = mx.nd.array(numbers)
+        w = mx.nd.ones((512,))
+        x.attach_grad()
+        w.attach_grad()
+        with mx.autograd.record():
+            y = x * w
+        y.backward()
+        np.testing.assert_allclose(w.grad.asnumpy(), numbers.sum(0, "float64"), rtol=1e-5)
+        np.testing.assert_array_equal(x.grad.asnumpy(), np.ones_like(numbers))

@@ -115,7 +115,8 @@ def test_what_lies_between_element_wise_calls_has_its_place(blocks):
     x, y = drawn(ROWS, COLUMNS), drawn(ROWS, COLUMNS, seed=1)
     got = computed(mixed, x, y, np.float32(0.5))
     assert sum(rows is not None for rows in blocks) >= 2
-    for a, b in zip(got, mixed(x, y, np.float32(0.5)), strict=True):
+    wide = mixed(x.astype("float64"), y.astype("float64"), 0.5)
+    for a, b in zip(got, wide, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
