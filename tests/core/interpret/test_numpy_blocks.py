@@ -117,7 +117,7 @@ def test_what_lies_between_element_wise_calls_has_its_place(blocks):
     assert sum(rows is not None for rows in blocks) >= 2
     wide = mixed(x.astype("float64"), y.astype("float64"), 0.5)
     for a, b in zip(got, wide, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)  # of numbers up to 1,300
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "rmsprop", "adagrad", "signum"])
