@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .contrib import _bilinear, _iou, cell_weights, samples_a_cell, unsuppressed
+from .lowering.suppression import kept
 from .numbers import half_away
 from .samples import Given, case, f
 from .table import constant, op
@@ -232,10 +233,10 @@ def _rpn_anchors(stride: int, scales: Any, ratios: Any) -> np.ndarray:
 
 
 def _proposals(
-    scores: Any, deltas: Any, info: Any, *, before: int, after: int, threshold: float, rpn_min_size: int,
-    scales: Any, ratios: Any, feature_stride: int, iou_loss: bool,
+    scores: Any, deltas: Any, info: Any, *, before: int, rpn_min_size: int, scales: Any, ratios: Any,
+    feature_stride: int, iou_loss: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The boxes (after, 4) and scores (after, 1) of one image."""
+    """The boxes (n, 4) and scores (n,) of one image, the best first."""
     dtype = scores.dtype
     base = _rpn_anchors(feature_stride, scales, ratios)
     a, (h, w) = len(base), scores.shape[1:]
@@ -266,28 +267,9 @@ def _proposals(
     score = jnp.where(small, -1, score).reshape(-1)
     boxes = jnp.stack([x1 - grow, y1 - grow, x2 + grow, y2 + grow], -1).reshape(-1, 4)
     n = min(before, boxes.shape[0]) if before > 0 else boxes.shape[0]
-    count = min(after, n)
     order = jnp.argsort(-score, stable=True)[:n]
     boxes, score = boxes[order], score[order]
-    area = (boxes[:, 2] - boxes[:, 0] + 1) * (boxes[:, 3] - boxes[:, 1] + 1)
-    at = jnp.arange(n)
-
-    def suppress(state: Any) -> Any:
-        k, found, keep = state
-        width = jnp.minimum(boxes[k, 2], boxes[:, 2]) - jnp.maximum(boxes[k, 0], boxes[:, 0]) + 1
-        height = jnp.minimum(boxes[k, 3], boxes[:, 3]) - jnp.maximum(boxes[k, 1], boxes[:, 1]) + 1
-        both = jnp.maximum(width, 0) * jnp.maximum(height, 0)
-        keep = keep & ~((both / (area[k] + area - both) > threshold) & (at > k))
-        later = keep & (at > k)
-        return jnp.where(later.any(), jnp.argmax(later), n), found + 1, keep
-
-    # From kept box to kept box, until there are enough: those after the last one do not matter.
-    _, _, keep = lax.while_loop(
-        lambda state: (state[0] < n) & (state[1] < count), suppress, (0, 0, jnp.ones(n, bool))
-    )
-    found = jnp.minimum(keep.sum(), count)
-    kept = jnp.argsort(~keep, stable=True)[jnp.arange(after) % jnp.maximum(found, 1)]
-    return boxes[kept], score[kept][:, None]
+    return boxes, score
 
 
 def _proposal_row(name: str) -> Any:
@@ -307,12 +289,21 @@ def _proposal_row(name: str) -> Any:
     )  # fmt: skip
 
 
-def _proposing(cls_prob: Any, bbox_pred: Any, im_info: Any, output_score: bool, **how: Any) -> Any:
+def _proposing(
+    cls_prob: Any, bbox_pred: Any, im_info: Any, output_score: bool, after: int, threshold: float, **how: Any
+) -> Any:  # fmt: skip
     def one(scores: Any, deltas: Any, info: Any) -> Any:
         return _proposals(scores[scores.shape[0] // 2 :], deltas, info, **how)
 
+    def chosen(boxes: Any, scores: Any, keep: Any) -> Any:
+        found = jnp.minimum(keep.sum(), count)
+        at = jnp.argsort(~keep, stable=True)[jnp.arange(after) % jnp.maximum(found, 1)]
+        return boxes[at], scores[at][:, None]
+
     boxes, scores = jax.vmap(one)(*map(lax.stop_gradient, (cls_prob, bbox_pred, im_info)))
-    n, after = boxes.shape[:2]
+    count = min(after, boxes.shape[1])
+    boxes, scores = jax.vmap(chosen)(boxes, scores, kept(boxes, threshold, count))
+    n = len(boxes)
     which = np.repeat(np.arange(n), after).astype(cls_prob.dtype)[:, None]
     rois = jnp.concatenate([which, boxes.reshape(-1, 4)], 1)
     return (rois, scores.reshape(-1, 1)) if output_score else rois

@@ -24,6 +24,7 @@ from ..run.constants import (
     PATCH,
     PRODUCT,
     SPREAD,
+    WHILE_AGAIN,
     WHILE_ROUNDS,
 )
 from . import dims
@@ -498,9 +499,10 @@ class Body:
 
 def _rounds(eqn: Any, around: int) -> int:
     """How often a loop that ends by its numbers is taken to run, in a body that runs so often itself."""
-    if not draws(eqn.params["body_jaxpr"].jaxpr):
-        return WHILE_ROUNDS
-    return DRAWN_ROUNDS if around == 1 else DRAWN_AGAIN
+    first, again = WHILE_ROUNDS, WHILE_AGAIN
+    if draws(eqn.params["body_jaxpr"].jaxpr):
+        first, again = DRAWN_ROUNDS, DRAWN_AGAIN
+    return first if around == 1 else again
 
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:

@@ -26,6 +26,7 @@ SPREAD: Annotated[
 GROUP: Annotated[int, "ps", "AVX2, 16 to 256 groups: of each, a number of the result"] = 16_000
 GROUP_CALLS: Annotated[int, "calls of NumPy's", "the same: for each group"] = 4
 WHILE_ROUNDS: Annotated[int, "rounds", "chosen: of a loop that ends by its numbers"] = 100
+WHILE_AGAIN: Annotated[int, "rounds", "chosen: of such a loop in such a loop"] = 10
 DRAWN_ROUNDS: Annotated[
     int, "rounds", "numbers that are drawn until one is taken: gamma 2 to 5, Poisson 4 to 17"
 ] = 6
