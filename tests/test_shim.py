@@ -38,11 +38,15 @@ def installed(folder, name, **files):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.9.1\n")
     for file, text in files.items():
         (info / file.replace("_txt", ".txt")).write_text(text)
+    for line in files.get("RECORD", "").splitlines():  # files that are not there are none
+        file = folder / line.split(",")[0]
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
 
 
 @pytest.mark.parametrize(
     "files",
-    [{"top_level_txt": "mxnet\n"}, {"RECORD": "mxnet/__init__.py,,\n"}],
+    [{"top_level_txt": "mxnet\n"}, {"RECORD": "mxnet/more.py,,\n"}],
     ids=["top_level", "record"],
 )
 def test_it_refuses_beside_a_real_mxnet(files, tmp_path):
@@ -54,7 +58,7 @@ def test_it_refuses_beside_a_real_mxnet(files, tmp_path):
 
 
 def test_packages_that_only_have_it_in_their_names_may_be_there(tmp_path):
-    installed(tmp_path, "keras-mxnet", top_level_txt="keras\n", RECORD="keras/__init__.py,,\n")
+    installed(tmp_path, "keras-mxnet", top_level_txt="keras\n", RECORD="keras/more.py,,\n")
     installed(tmp_path, "mxjax-as-mxnet", top_level_txt="mxnet\n")
     (tmp_path / "mxnet_notes.egg-info").write_text("Name: mxnet-notes\n")
     assert run("import mxnet", tmp_path, tmp_path / "nowhere").returncode == 0
