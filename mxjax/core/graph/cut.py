@@ -225,7 +225,7 @@ class Piece:
             self.fresh and not st.seg.graph and goes_by_call(graph, st.seg, graph.avals[0].device)
         )
         self.fresh = by_steps
-        if st.taping and any(v.tape is not None for v in values):
+        if st.taping and any([v.tape is not None for v in values]):
             by_steps = by_steps or graph.has_gradient_of_steps(wants, len(self.outs))
         if by_steps:
             self._by_steps(env, again)

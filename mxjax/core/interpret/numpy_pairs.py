@@ -116,9 +116,7 @@ def _names(
 ) -> dict[int, int]:
     """What each number of a body is, by a number that equal ones have in common; ``given``: those of its operands."""
 
-    def name(key: Hashable) -> int:
-        return known.setdefault(key, len(known))
-
+    name = functools.partial(_name, known)
     if given is None:
         given = [name(("operand", k)) for k in range(len(body.args))]
     of = dict(zip(body.args, given, strict=True))
@@ -137,6 +135,10 @@ def _names(
     return of
 
 
+def _name(known: dict[Any, int], key: Hashable) -> int:
+    return known.setdefault(key, len(known))
+
+
 def _of_loop(
     loop: Loop,
     args: tuple[int, ...],
@@ -150,9 +152,7 @@ def _of_loop(
     What is carried is the same in two loops where it begins so and each step makes the same of it.
     """
 
-    def name(key: Hashable) -> int:
-        return known.setdefault(key, len(known))
-
+    name = functools.partial(_name, known)
     first, last = loop.constants, loop.constants + loop.carried
     length = sizes_of(line, code.layout)[0](values)
     turns = loop.reverse, length, args[first:last]

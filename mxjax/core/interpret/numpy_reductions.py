@@ -36,7 +36,7 @@ def added(x: Any, axes: tuple[int, ...], dtype: Any = None) -> Any:
     each has terms, which are wider, too (milliseconds: (2000000, 2) 38 and 1.0, (100352, 64) 2.7 and 1.5).
     """
     rows = math.prod([x.shape[k] for k in axes])
-    if rows < _ROWS or x.ndim < 2:
+    if rows < _ROWS or x.ndim < 2 or not x.size:
         return np.add.reduce(x, axes, dtype)
     if not x.flags.c_contiguous:  # the axes in the order in which they lie
         order = sorted(range(x.ndim), key=lambda k: -abs(x.strides[k]))
@@ -58,9 +58,7 @@ def _added_up(x: Any, axes: set[int], dtype: Any) -> Any:
         while last - 1 in axes:
             last -= 1
         before, after = x.shape[:last], x.shape[end:]
-        flat = x.reshape(math.prod(before), -1, math.prod(after)) if x.size else None
-        if flat is None:
-            return np.add.reduce(x, tuple(axes), dtype)
+        flat = x.reshape(math.prod(before), -1, math.prod(after))
         x = _rows_added(flat, dtype).reshape(*before, *after)
     return x
 

@@ -62,6 +62,16 @@ def test_halves_of_rows_give_what_the_whole_gives(names):
     assert pairs or "softmax" not in names
 
 
+def together_and_apart(monkeypatch):
+    """Twice an engine without a history: calls hand over what they can, and then nothing."""
+    for apart in (False, True):
+        if apart:
+            monkeypatch.setattr(by_call.ByCall, "_in_halves", lambda self, scalars: {})
+        scheduler.forget()
+        mx.random.seed(5)
+        yield apart
+
+
 def step(x, w, p=0.5):
     with mx.autograd.record():
         y = mx.nd.Dropout(mx.nd.softmax(mx.nd.LayerNorm(x, w, w)), p=p)
@@ -75,11 +85,7 @@ def test_a_mask_is_drawn_once_for_both_passes(monkeypatch):
     monkeypatch.setattr(numpy_random, "threefry", lambda *a: [draws.append(1), drawn(*a)][1])
     monkeypatch.setattr(by_call, "strict", [True])
     found = []
-    for apart in (False, True):
-        if apart:
-            monkeypatch.setattr(by_call.ByCall, "_in_halves", lambda self, scalars: {})
-        scheduler.forget()
-        mx.random.seed(5)
+    for apart in together_and_apart(monkeypatch):
         x, w = mx.nd.arange(48).reshape((6, 8)), mx.nd.ones((8,))
         x.attach_grad()
         w.attach_grad()
@@ -125,11 +131,7 @@ def test_a_recurrent_layers_loop_runs_once_for_both_passes(mode, both_ways, monk
     # No trace of another test's serves these sizes.
     units, layers = 7 + both_ways + 3 * ["LSTM", "GRU", "RNN"].index(mode), 2
     found = []
-    for apart in (False, True):
-        if apart:
-            monkeypatch.setattr(by_call.ByCall, "_in_halves", lambda self, scalars: {})
-        scheduler.forget()
-        mx.random.seed(5)
+    for apart in together_and_apart(monkeypatch):
         net = getattr(mx.gluon.rnn, mode)(
             units, num_layers=layers, bidirectional=both_ways, input_size=5
         )
