@@ -306,7 +306,7 @@ class _Rule(Row):
     __slots__ = ()
 
     def advice(self, attrs: Any, shapes: Any, text: str) -> tuple[str, bool]:
-        if not text.startswith(("tuple index out of range",)) and "incompatible shapes" not in text:
+        if not text.startswith("tuple index out of range") and "incompatible shapes" not in text:
             return text, False
         return (
             "a gradient has the shape of its weight, and so have the states, which create_state(index, weight) makes",
