@@ -13,20 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..graph.jaxprs import draws
 from ..graph.primitives import ROUNDED
 from ..run.constants import (
-    DRAWN_AGAIN,
-    DRAWN_ROUNDS,
     GROUP,
     GROUP_CALLS,
     NUMBER,
     PATCH,
     PRODUCT,
     SPREAD,
-    WHILE_AGAIN,
-    WHILE_ROUNDS,
 )
+from ..run.price import rounds_of
 from . import dims
 from .numpy_arrays import order_alone
 from .numpy_blocks import LARGE, Call, in_blocks
@@ -393,7 +389,7 @@ class Body:
             if name == "scan":
                 lengths = (*lengths, eqn.params["length"])
             elif name == "while":
-                factor *= _rounds(eqn, factor)
+                factor *= rounds_of(eqn, factor > 1)
 
             def inner(closed: Any) -> Callable[..., Any]:
                 inputs = (drawn,) * len(closed.jaxpr.invars)
@@ -495,14 +491,6 @@ class Body:
             return (*out[:2], *w[1:], *x[2:])
         arranged.append((factor * groups * PATCH, (out[0], *w[1:], *out[2:], *lengths)))
         return (*out, *w[1:])
-
-
-def _rounds(eqn: Any, around: int) -> int:
-    """How often a loop that ends by its numbers is taken to run, in a body that runs so often itself."""
-    first, again = WHILE_ROUNDS, WHILE_AGAIN
-    if draws(eqn.params["body_jaxpr"].jaxpr):
-        first, again = DRAWN_ROUNDS, DRAWN_AGAIN
-    return first if around == 1 else again
 
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:

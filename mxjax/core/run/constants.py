@@ -52,7 +52,6 @@ SINGLE: Annotated[
 UNFUSED: Annotated[
     float, "part", "chosen: of the work of single programs, what one of several calls saves"
 ] = 0.25
-LOOP_ROUNDS: Annotated[int, "rounds", "chosen: of a program's loop of unknown length"] = 5
 # With LLVM's -O1, XLA's older emitters and one module.
 LIGHT: Annotated[
     float,

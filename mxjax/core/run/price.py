@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ... import settings
-from ..graph.jaxprs import bodies
+from ..graph.jaxprs import bodies, draws
 from ..graph.primitives import CONVOLUTIONS, LIBRARY, LOOPS, PARTS, PLACED, WEIGHTS
 from . import constants
 from .kernels import code_of
@@ -245,17 +245,18 @@ def size_of(jaxpr: Any) -> Size:
     numbers = multiplied = 0.0
     products: set[Any] = set()
     convolutions: set[Any] = set()
-    todo = [(jaxpr, 1.0)]
+    todo = [(jaxpr, 1.0, False)]
     while todo:
-        body, times = todo.pop()
+        body, times, again = todo.pop()
         for e in body.eqns:
             name = e.primitive.name
             inner = list(bodies(e.params))
             if name in CONVOLUTIONS:
                 convolutions.add(_shapes(e))
             if inner:
-                rounds = e.params.get("length", constants.LOOP_ROUNDS) if name in LOOPS else 1
-                todo += [(b, times * (rounds if isinstance(rounds, int) else 1)) for b in inner]
+                rounds = rounds_of(e, again) if name in LOOPS else 1
+                within = again or name == "while"
+                todo += [(b, times * rounds, within) for b in inner]
                 continue
             equations += 1
             if name in LIBRARY:
@@ -276,6 +277,19 @@ def size_of(jaxpr: Any) -> Size:
     )  # fmt: skip
 
 
+def rounds_of(loop: Any, is_within: bool) -> int:
+    """How often a loop's body is taken to run; ``is_within``: in a loop of unknown length, whose rounds count besides.
+
+    A length that is a symbol counts as one.
+    """
+    if loop.primitive.name == "scan":
+        length = loop.params["length"]
+        return length if isinstance(length, int) else 1
+    if draws(loop.params["body_jaxpr"].jaxpr):
+        return constants.DRAWN_AGAIN if is_within else constants.DRAWN_ROUNDS
+    return constants.WHILE_AGAIN if is_within else constants.WHILE_ROUNDS
+
+
 def _shapes(e: Any) -> Any:
     """What tells a product or a convolution from others: who tunes one does it once."""
     return tuple([(v.aval.dtype, getattr(v.aval, "shape", ())) for v in (*e.invars, *e.outvars)])
@@ -286,4 +300,4 @@ def _numbers(v: Any) -> float:
     return float(math.prod([n if isinstance(n, int) else 1 for n in shape]))
 
 
-__all__ = ["Part", "Prices", "Size", "Work", "joined", "on", "plain", "size_of"]
+__all__ = ["Part", "Prices", "Size", "Work", "joined", "on", "plain", "rounds_of", "size_of"]

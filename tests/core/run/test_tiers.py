@@ -43,6 +43,22 @@ def test_equations_and_numbers_are_counted_through_loops_and_calls():
     assert sized(lambda x: x.sum(), 100) == (1, 100)  # what it reads
 
 
+def test_loops_that_end_by_their_numbers_are_taken_for_many_rounds_in_either_account():
+    """For five rounds they were taken in a quick program: it suppressed thousands of boxes and was never optimised."""
+
+    def once(x):
+        return jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2, x)
+
+    def twice(x):
+        return jax.lax.while_loop(lambda c: c.max() < 9, lambda c: once(c) * 2, x)
+
+    many, again = constants.WHILE_ROUNDS, constants.WHILE_AGAIN
+    per_round = 10 + 1 + 10  # c * 2, and the condition: a comparison and what the sum reads
+    assert sized(once, 10) == (3, many * per_round)
+    assert sized(twice, 10) == (6, many * (per_round + again * per_round))
+    assert sized(lambda x: jax.lax.map(once, x), (4, 10))[1] == 4 * many * per_round
+
+
 def test_products_and_convolutions_are_counted_by_kind():
     """Who tunes one does it once, however often it is there."""
 
