@@ -128,7 +128,7 @@ class NumpyDispatch(Handle):
                     raise
         _refuse_taped(func.__name__, (args, kwargs))
         stats.numpy_fallbacks += 1
-        return func(*_plain(args), **_plain(kwargs))
+        return _handed(func(*_plain(args), **_plain(kwargs)))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out")
@@ -139,7 +139,7 @@ class NumpyDispatch(Handle):
             stats.numpy_fallbacks += 1
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
             made = getattr(ufunc, method)(*_plain(inputs), **_plain(kwargs))
-            return made if out is None else _into(out, made)
+            return _handed(made) if out is None else _into(out, made)
         if out is not None:
             kwargs["out"] = out[0]
         return ours(*inputs, **kwargs)
@@ -186,6 +186,18 @@ def _plain(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {k: _plain(v) for k, v in tree.items()}
     return tree
+
+
+def _handed(made: Any) -> Any:
+    """What NumPy computed for us: its arrays, also in lists and tuples, as ours, where these have the dtype."""
+    if isinstance(made, np.ndarray) and made.dtype.kind in "biuf":
+        from .creation import array
+
+        return array(made, dtype=made.dtype)
+    if isinstance(made, (list, tuple)):
+        parts = [_handed(m) for m in made]
+        return made._make(parts) if hasattr(made, "_make") else type(made)(parts)
+    return made
 
 
 def _into(out: tuple[Any, ...], made: Any) -> Any:

@@ -98,7 +98,8 @@ class Protocol(Handle):
         text = _without_shape(np.array_repr(self._host()), aval.size)
         if ", dtype=" in text:
             text = text[: text.rindex(", dtype=")].rstrip().rstrip(",") + ")"
-        if aval.dtype != default_dtype[0] and aval.dtype != np.bool_:
+        named = aval.dtype != np.bool_ or not aval.size  # bools show what they are
+        if aval.dtype != default_dtype[0] and named:
             text = f"{text[:-1]}, dtype={aval.dtype})"
         device = self.device  # type: ignore[attr-defined]
         return text if device.device_type == "cpu" else f"{text[:-1]}, device={device})"

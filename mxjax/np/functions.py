@@ -444,7 +444,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
       ndarray: how often each number occurs, int64, or the sums of weights.
     """
     given, w = host(x), host(weights)
-    made = _np.bincount(given.astype("int64"), w, minlength)
+    try:
+        made = _np.bincount(given.astype("int64"), w, minlength)
+    except ValueError as error:
+        raise errors.like(error, f"np.bincount: {error}") from None
     return flat(ours(made.astype(given.dtype if w is None else w.dtype)), x, weights)  # type: ignore[no-any-return]
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as _np
 
 from ..array.classes import ndarray
+from ..array.creation import array
 from ..array.frontend import fill
 from ..array.invoke import call
-from ..errors import MXNetValueError
+from ..array.ndarray import NDArray
+from ..errors import MXNetValueError, like
 from ..errors import explain_names as _explain_names
 from ..ops.table import TABLE
 from .fallback import host, ours
@@ -40,8 +42,8 @@ def eig(a: Any) -> tuple[Any, ...]:
     Returns:
       tuple of ndarray: eigenvalues (..., n), and eigenvectors as columns (..., n, n).
     """
-    values, vectors = _np.linalg.eig(host(a))
-    return ours(_real(values, a)), ours(_real(vectors, a))
+    values, vectors = _decomposed(_np.linalg.eig, a)
+    return values, vectors
 
 
 def eigvals(a: Any) -> ndarray:
@@ -53,15 +55,28 @@ def eigvals(a: Any) -> ndarray:
     Returns:
       ndarray: shape (..., n).
     """
-    return ours(_real(_np.linalg.eigvals(host(a)), a))
+    return _decomposed(_np.linalg.eigvals, a)
 
 
-def _real(x: Any, a: Any) -> Any:
-    if x.dtype.kind == "c":
-        if abs(x.imag).max() > 1e-6 * max(abs(x).max(), 1e-30):
-            raise MXNetValueError("the matrix has complex eigenvalues; arrays are real")
-        x = x.real
-    return x.astype(a.dtype)
+def _decomposed(fn: Any, a: Any) -> Any:
+    """What NumPy finds in matrices, in their dtype; of integers it is float64."""
+    given = host(a if isinstance(a, NDArray) else array(a))
+    try:
+        made = fn(given)
+    except (TypeError, ValueError) as error:
+        raise like(error, f"np.linalg.{fn.__name__}: {error}") from None
+    dtype = given.dtype if given.dtype.kind == "f" else _np.dtype("float64")
+    if isinstance(made, tuple):
+        return tuple(ours(_real(x).astype(dtype)) for x in made)
+    return ours(_real(made).astype(dtype))
+
+
+def _real(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return x
+    if abs(x.imag).max(initial=0) > 1e-6 * max(abs(x).max(initial=0), 1e-30):
+        raise MXNetValueError("the matrix has complex eigenvalues; arrays are real")
+    return x.real
 
 
 _explain_names(__name__)

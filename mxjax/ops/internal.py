@@ -157,6 +157,13 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         ) from None
 
 
+def _broadcasts(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(given, shape) == shape
+    except ValueError:
+        return False
+
+
 def shape_text(shape: tuple[int, ...]) -> str:
     """A shape as errors show it."""
     return f"[{','.join(map(str, shape))}]"
@@ -264,6 +271,10 @@ def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
 def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """An array with the part at a basic index replaced."""
     windows, shape = _basic(x, places, key)
+    if None in key:  # MXNet takes values of the place's shape without its new axes, too
+        bare = _basic(x, places, tuple(k for k in key if k is not None))[1]
+        if not _broadcasts(value.shape, shape) and _broadcasts(value.shape, bare):
+            shape = bare
     part = fit(value, shape, x.dtype).reshape([w.count for w in windows])
     back = _backwards(windows)
     if back:

@@ -414,14 +414,15 @@ def _infinite(ord: Any) -> Any:
 
 def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     """JAX's norm; where it is one of magnitudes, a number that is 0 has no slope."""
+    one = axis is not None and np.size(axis) == 1
+    if isinstance(ord, str) and "inf" in ord and (axis is None or np.size(axis) != 2):
+        # As a word MXNet takes it for the largest or least of all that there is, whatever the axes.
+        return (jnp.min if ord[0] == "-" else jnp.max)(absolute(x), axis, keepdims=keepdims)
     ord = _infinite(ord)
-    if ord == "fro" and (x.ndim == 1 if axis is None else np.ndim(axis) == 0):
-        ord = 2  # of a vector, where NumPy has none
+    if ord in ("fro", "f"):  # of a vector, too, where NumPy has none
+        ord = 2 if one or (axis is None and x.ndim == 1) else "fro"
     if ord is not None and axis is None and x.ndim > 2:
-        # MXNet's: norms of the matrices that the last axes are, but the largest and least of all.
-        if ord in (np.inf, -np.inf):
-            return (jnp.max if ord > 0 else jnp.min)(absolute(x), keepdims=keepdims)
-        axis = (-2, -1)
+        axis = (-2, -1)  # norms of the matrices that the last axes are
     x = absolute(x) if ord in (1, -1, np.inf, -np.inf) else x
     return jnp.linalg.norm(x, ord, axis, keepdims)
 
@@ -707,9 +708,17 @@ _row(
     doc="Powers of matrices.",
     internal=None,
 )
+
+
+def _cond(x: Any, *, p: Any = None) -> Any:
+    made = jnp.linalg.cond(x, p)  # 0 / 0 for a matrix of zeros, whose condition is infinite
+    missing = jnp.isnan(x).any((-2, -1))
+    return jnp.where(jnp.isnan(made) & ~missing, jnp.asarray(jnp.inf, made.dtype), made)
+
+
 _row(
     "cond",
-    lambda x, *, p=None: jnp.linalg.cond(x, p),
+    _cond,
     case(_SQUARE),
     doc="Condition numbers.",
     internal=None,

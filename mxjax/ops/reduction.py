@@ -115,9 +115,15 @@ _CASES = [
 
 
 def reduction(
-    name: str, fn: Callable[..., Any], *, names: Any = None, typed: bool = False, **row: Any
+    name: str,
+    fn: Callable[..., Any],
+    *,
+    names: Any = None,
+    typed: bool = False,
+    begins: tuple[int, Callable[..., Any]] | None = None,
+    **row: Any,
 ) -> None:
-    """The np form of ``fn(x, axis, keepdims[, dtype])``."""
+    """The np form of ``fn(x, axis, keepdims[, dtype])``; ``begins``: what left out numbers count as, and how the first joins."""
     names = names or name
     row["order"] = "a axis dtype out keepdims initial where" if typed else "a axis out keepdims"
     row = {
@@ -138,11 +144,16 @@ def reduction(
             initial: Any = None,
             where: Any = None,
         ) -> Any:
-            if where is not None or initial is not None:
+            if where is None and initial is None:
+                return fn(a, axis, bool(keepdims), dtype)
+            if begins is None:
                 raise ValueError(
                     f"{name} supports neither where= nor initial=; mask the array first"
                 )
-            return fn(a, axis, bool(keepdims), dtype)
+            if where is not None:
+                a = jnp.where(jnp.asarray(where, bool), a, np.asarray(begins[0], a.dtype))
+            out = fn(a, axis, bool(keepdims), dtype)
+            return out if initial is None else begins[1](out, jnp.asarray(initial, out.dtype))
 
         return
 
@@ -235,8 +246,38 @@ reduction(
     methods="np",
     onnx="ptp",
 )
-reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), internal=None, **_FLAT)
-reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), internal=None, **_FLAT)
+
+
+def _nan_extreme(which: str) -> Callable[..., Any]:
+    def extreme_number(
+        a: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+    ) -> Any:
+        axes, seek = axes_of(axis, a.ndim), getattr(jnp, f"nan{which}")
+        if initial is None:
+            if where is not None and where is not True:
+                raise ValueError(f"nan{which} of no numbers is nothing: where= needs initial=")
+            return seek(a, axes, keepdims=bool(keepdims))
+        first = jnp.asarray(initial).astype(a.dtype)
+        if where is not None:
+            a = jnp.where(jnp.asarray(where, bool), a, first)
+        if any(a.shape[d] == 0 for d in axes):
+            return jnp.broadcast_to(first, a.sum(axes, keepdims=bool(keepdims)).shape)
+        return getattr(jnp, f"f{which}")(seek(a, axes, keepdims=bool(keepdims)), first)
+
+    return extreme_number
+
+
+for _which in ("max", "min"):
+    op(
+        f"nan{_which}",
+        np=f"nan{_which}",
+        samples=[*_CASES, case(f(3, 4), axis=1, initial=0.5)],
+        ref=getattr(np, f"nan{_which}"),
+        doc=f"nan{_which} over all elements or along axes.",
+        internal=None,
+        order="a axis out keepdims initial where",
+        **_FLAT,
+    )(_nan_extreme(_which))
 legacy_reduction(
     "sum",
     _sum,
@@ -288,6 +329,7 @@ reduction(
     methods="np",
     onnx=("without_nan", "ReduceSum", 0),
     sums="axes",
+    begins=(0, jnp.add),
 )
 reduction(
     "nanprod",
@@ -296,6 +338,7 @@ reduction(
     internal=None,
     methods="np",
     onnx=("without_nan", "ReduceProd", 1),
+    begins=(1, jnp.multiply),
 )
 legacy_reduction(
     "nansum", _nansum, amp="full", sums="axes", methods="nd", onnx=("without_nan", "ReduceSum", 0)
@@ -362,7 +405,7 @@ def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
         )
         if where is not None:  # what is left out counts as NaNs do
             x = jnp.where(jnp.asarray(where, bool), x, jnp.nan)
-        return fn(x, axis=axis, ddof=ddof, keepdims=bool(keepdims))
+        return fn(x, axis=axes_of(axis, a.ndim), ddof=ddof, keepdims=bool(keepdims))
 
     return spread
 
@@ -723,7 +766,7 @@ def _running(
             else jnp.where(jnp.isnan(a), np.asarray(nan, a.dtype), a)
         )
         dtype = dtype or (_wide(a.dtype) if wide or a.dtype == bool else a.dtype)
-        if axis is None:
+        if axis is None or (a.ndim == 0 and axis in (0, -1)):
             return fn(x.reshape(-1), 0, dtype=dtype)
         return fn(x, axis, dtype=dtype)
 
