@@ -280,14 +280,24 @@ def size_of(jaxpr: Any) -> Size:
 def rounds_of(loop: Any, is_within: bool) -> int:
     """How often a loop's body is taken to run; ``is_within``: in a loop of unknown length, whose rounds count besides.
 
-    A length that is a symbol counts as one.
+    A length that is a symbol counts as one. A loop whose condition compares a counter with a number ends there.
     """
     if loop.primitive.name == "scan":
         length = loop.params["length"]
         return length if isinstance(length, int) else 1
     if draws(loop.params["body_jaxpr"].jaxpr):
         return constants.DRAWN_AGAIN if is_within else constants.DRAWN_ROUNDS
-    return constants.WHILE_AGAIN if is_within else constants.WHILE_ROUNDS
+    rounds = constants.WHILE_AGAIN if is_within else constants.WHILE_ROUNDS
+    counters = set(loop.params["cond_jaxpr"].jaxpr.invars)
+    ends = [
+        int(e.invars[1].val)
+        for e in loop.params["cond_jaxpr"].jaxpr.eqns
+        if e.primitive.name == "lt"
+        and hasattr(e.invars[1], "val")
+        and e.invars[0] in counters
+        and e.invars[0].aval.dtype.kind in "iu"
+    ]
+    return max(min([rounds, *ends]), 1)
 
 
 def _shapes(e: Any) -> Any:

@@ -24,6 +24,7 @@ def _of_all(boxes: Any, threshold: float, count: int) -> Any:
     """:func:`kept` of all images at the same time."""
     n, many = boxes.shape[1], _ABREAST
     blocks = -(-n // many)
+    at_most = -(-min(count, n) // many)  # blocks of kept ones
     boxes = jnp.pad(boxes, ((0, 0), (0, blocks * many - n), (0, 0)))
     at = jnp.arange(many)
 
@@ -48,11 +49,16 @@ def _of_all(boxes: Any, threshold: float, count: int) -> Any:
             there = j * many + at < found[:, None]
             return j + 1, alive & ~(overlap(others, mine) & there[..., None]).any(1)
 
+        def among_kept(
+            state: Any,
+        ) -> Any:  # the first is never false: it tells how many rounds there may be
+            return (state[0] < at_most) & (state[0] * many < found.max())
+
         def by_own(j: Any, alive: Any) -> Any:
             covered = lax.dynamic_index_in_dim(later, j, 1, keepdims=False)
             return alive & ~(covered & lax.dynamic_slice_in_dim(alive, j, 1, 1))
 
-        _, alive = lax.while_loop(lambda s: s[0] * many < found.max(), by_kept, (0, alive))
+        _, alive = lax.while_loop(among_kept, by_kept, (0, alive))
         later = overlap(mine, mine) & (at[:, None] < at)
         alive = lax.fori_loop(0, many, by_own, alive)
         order = jnp.argsort(~alive, axis=1, stable=True)

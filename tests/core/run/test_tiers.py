@@ -59,6 +59,17 @@ def test_loops_that_end_by_their_numbers_are_taken_for_many_rounds_in_either_acc
     assert sized(lambda x: jax.lax.map(once, x), (4, 10))[1] == 4 * many * per_round
 
 
+def test_a_counter_that_is_compared_with_a_number_bounds_a_loop():
+    """Proposals of 300 boxes, in three blocks, were taken for a hundred rounds, and compiled for 3 s."""
+
+    def loop(x):
+        going = lambda s: (s[0] < 3) & (s[1].sum() < 9)  # noqa: E731
+        return jax.lax.while_loop(going, lambda s: (s[0] + 1, s[1] * 2), (0, x))[1]
+
+    sizes = [sized(loop, n)[1] for n in (10, 20)]
+    assert sizes[1] - sizes[0] == 3 * (10 + 10)  # c * 2, and what the sum reads
+
+
 def test_products_and_convolutions_are_counted_by_kind():
     """Who tunes one does it once, however often it is there."""
 
