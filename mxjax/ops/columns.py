@@ -79,8 +79,8 @@ class Inference:
     #: Its gradient does not depend on that of its result; a function of the attributes may say so.
     loss: bool | Callable[[dict[str, Any]], bool] = False
     #: The result's dtype, whatever comes in; ``"attribute"``: what its attribute ``dtype`` or that one's default says;
-    #: or a function of the attributes and of what is known of the inputs' dtypes.
-    dtype: str | Callable[[dict[str, Any], Sequence[Any]], str] | None = None
+    #: or a function of the attributes and of what is known of the inputs' dtypes; a tuple of several results' dtypes.
+    dtype: str | Callable[[dict[str, Any], Sequence[Any]], Any] | None = None
     #: The dtypes of arrays by their names, where nothing says another; results after the first are float32 beside them.
     dtypes: dict[str, str] = field(default_factory=dict)
 

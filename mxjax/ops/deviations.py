@@ -112,11 +112,6 @@ DEVIATIONS: tuple[tuple[str, str, str], ...] = (
         "int8 int32 int64 uint8 bool",
     ),
     (
-        "The sum is over the last two axes, as the array API standard has it; MXNet adds up the first two.",
-        "linalg_trace",
-        "*",
-    ),
-    (
         "The signs of singular vectors are LAPACK's.",
         "linalg_svd",
         "sample float64 float16 one axis",

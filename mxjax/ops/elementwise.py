@@ -892,6 +892,9 @@ def cast(data: Any, *, dtype: Any) -> Any:
     samples=[case(f(3, 4), dtype="float16")],
     **_FLAT,
     typed=(),
+    dtype=lambda attrs, ins: (
+        attrs["dtype"] if ins and "float" in str(ins[0]) else next(iter(ins), None)
+    ),
     left_out=True,
     onnx="cast",
 )
@@ -938,19 +941,19 @@ def quadratic(data: Any, *, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> A
     return (fitted(a, data.dtype) * data + fitted(b, data.dtype)) * data + fitted(c, data.dtype)
 
 
-@op(nd="all_finite", samples=[case(f(3, 4))], **_FLAT)
+@op(nd="all_finite", samples=[case(f(3, 4))], **_FLAT, dtype="float32")
 def all_finite(data: Any, *, init_output: bool = True) -> Any:
     """[1.] if all numbers are finite, else [0.]."""
     return jnp.isfinite(data).all().astype("float32").reshape(1)
 
 
-@op(nd="multi_all_finite", samples=[case(f(3, 4), f(2), num_arrays=2)], **_FLAT)
+@op(nd="multi_all_finite", samples=[case(f(3, 4), f(2), num_arrays=2)], **_FLAT, dtype="float32")
 def multi_all_finite(*data: Any, num_arrays: int = 1, init_output: bool = True) -> Any:
     """[1.] if all numbers of all arrays are finite, else [0.]."""
     return jnp.stack([jnp.isfinite(x).all() for x in data]).all().astype("float32").reshape(1)
 
 
-@op(nd="multi_sum_sq", samples=[case(f(3, 4), f(2), num_arrays=2)])
+@op(nd="multi_sum_sq", samples=[case(f(3, 4), f(2), num_arrays=2)], dtype="float32")
 def multi_sum_sq(*data: Any, num_arrays: int = 1) -> Any:
     """The sum of squares of each array, as one vector."""
     return jnp.stack([jnp.square(x.astype("float32")).sum() for x in data])

@@ -112,7 +112,13 @@ def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
     return _take(a, indices, axis, mode)
 
 
-@op(nd="batch_take", samples=[case(f(3, 4), i(3, high=4))], typed=(0,), onnx="pick")
+@op(
+    nd="batch_take",
+    samples=[case(f(3, 4), i(3, high=4))],
+    typed=(0,),
+    dtypes={"indices": "int32"},
+    onnx="pick",
+)
 def batch_take(a: Any, indices: Any) -> Any:
     """One element of each row."""
     return pick(a, indices)
@@ -272,6 +278,7 @@ def index_update(a: Any, ind: Any, val: Any) -> Any:
 @op(
     nd_contrib="index_copy",
     samples=[case(f(4, 2), Given([2, 0], "int32"), f(2, 2))],
+    typed=(0, 2),
     onnx="index_copy",
 )
 def index_copy(old_tensor: Any, index_vector: Any, new_tensor: Any) -> Any:
@@ -621,7 +628,13 @@ def isclose(
     return jnp.isclose(a, b, rtol, atol, equal_nan)
 
 
-@op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT, numbers=("rtol", "atol"))
+@op(
+    nd_contrib="allclose",
+    samples=[case(f(3), f(3))],
+    **_FLAT,
+    dtype="uint8",
+    numbers=("rtol", "atol"),
+)
 def allclose(
     a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:

@@ -326,8 +326,8 @@ def trace(a: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @op("linalg_trace", np_linalg="trace", samples=[case(f(2, 3, 3))], amp="full")
 def linalg_trace(a: Any, *, offset: int = 0) -> Any:
-    """The sum of the diagonal of matrices."""
-    return jnp.trace(a, offset, -2, -1, dtype=a.dtype)
+    """The sum of a diagonal over the first two axes."""
+    return jnp.trace(a, offset, dtype=a.dtype)
 
 
 def _diagonal(a: Any, k: Any, axis1: int = 0, axis2: int = 1) -> Any:

@@ -811,7 +811,7 @@ def _legacy_rows(name: str, params: dict[str, float], draw: Callable[..., Any]) 
     op(
         f"_sample_{name}", nd=f"sample_{name}", samples=[case(*[positive] * len(names), shape=2)],
         nd_params=sampled,
-        shapes=_second_like_first(sampled) if names[1:] else None, **row,
+        shapes=_second_like_first(sampled) if names[1:] else None, dtype="float32", **row,
     )(sampler)  # fmt: skip
     op(
         f"_{name}_like", nd_random=f"{name}_like", samples=[case(f(2, 3))], signature=_signed(params, array="data"), **moving,

@@ -1062,7 +1062,12 @@ def space_to_depth(data: Any, *, block_size: int) -> Any:
     return jnp.transpose(x, (0, 3, 5, 1, 2, 4)).reshape(n, c * s * s, h // s, w // s)
 
 
-@op(nd_contrib="index_array", samples=[case(f(2, 3)), case(f(2, 3), axes=(1,))], **_FLAT)
+@op(
+    nd_contrib="index_array",
+    samples=[case(f(2, 3)), case(f(2, 3), axes=(1,))],
+    **_FLAT,
+    dtype="int64",
+)
 def index_array(data: Any, *, axes: Any = None) -> Any:
     """The index of every element: shape (*data.shape, number of axes), int64."""
     axes = range(data.ndim) if axes is None else _ints(axes)

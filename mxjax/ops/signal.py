@@ -131,7 +131,8 @@ _HAWKES = [
 
 
 @op(
-    nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, results=("output", "out_state"), smooth=False, loops=True
+    nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, results=("output", "out_state"), smooth=False, loops=True,
+    typed=(0, 1, 2, 3, 4, 6, 7), dtypes={"marks": "int32"},
 )  # fmt: skip
 def hawkesll(
     lda: Any,

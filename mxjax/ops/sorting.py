@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -188,6 +189,13 @@ def _largest(x: Any, k: int, is_ascend: bool) -> tuple[Any, Any]:
     return jnp.take_along_axis(x, at, -1), at
 
 
+def _topk_types(attrs: dict[str, Any], ins: Sequence[Any]) -> tuple[Any, ...]:
+    """Values have the data's dtype, places their own."""
+    places = attrs.get("dtype") or "float32"
+    own = next(iter(ins), None)
+    return {"both": (own, places), "indices": (places,)}.get(attrs["ret_typ"], (own,))
+
+
 _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "both")]
 
 
@@ -199,7 +207,8 @@ _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "bo
     amp="full",
     outputs=lambda attrs, n: 2 if attrs["ret_typ"] == "both" else 1,
     methods="nd np",
-    dtype="attribute",
+    typed=(),
+    dtype=_topk_types,
     lengths={"k": int},
     onnx="topk",
     results=lambda attrs: ("output0",) if attrs.get("ret_typ") == "value" else (),

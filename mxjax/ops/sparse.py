@@ -53,7 +53,12 @@ def square_sum(
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@op(nd_contrib="getnnz", samples=[case(f(3, 4)), case(f(3, 4), axis=1)], differentiable=False)
+@op(
+    nd_contrib="getnnz",
+    samples=[case(f(3, 4)), case(f(3, 4), axis=1)],
+    differentiable=False,
+    dtype="int64",
+)
 def getnnz(data: Any, *, axis: int | None = None) -> Any:
     """How many elements of a matrix are stored: all, (1,), or of each row (axis 1), int64."""
     if axis not in (None, 1, -1):

@@ -50,13 +50,20 @@ def _own(node: Node, ins: Sequence[Any] = ()) -> Any:
             return node.params[key]
     said = node.op.inference.dtype
     if callable(said):
-        return said({**node.op.attr_defaults, **node.params}, ins)
+        return _said(node, ins)[0]
     if said not in (None, "attribute"):
         return said
     if not node.inputs or said == "attribute":
         default = (node.op.attr_defaults or {}).get("dtype")
         return default if isinstance(default, str) else "float32"
     return None
+
+
+def _said(node: Node, ins: Sequence[Any]) -> tuple[Any, ...]:
+    """What a row's function says of its results' dtypes."""
+    assert node.op is not None and callable(node.op.inference.dtype)
+    said = node.op.inference.dtype({**node.op.attr_defaults, **node.params}, ins)
+    return said if isinstance(said, tuple) else (said,)
 
 
 def _visit(node: Node, found: dict[Node, Any]) -> None:
@@ -70,7 +77,7 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
         facts.typed == ()
     ):  # a cast: the result's dtype is what it says, the arrays' follow from elsewhere
         if callable(facts.dtype):
-            found[node] = _own(node, [found[array] for array in ins])
+            found[node] = _said(node, [found[array] for array in ins])[0]
         elif found[node] is None:
             found[node] = node.params.get("dtype")
         return
@@ -81,7 +88,9 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
                 found[state] = (
                     "float32" if found[ins[0]] in ("float16", "bfloat16") else found[ins[0]]
                 )
-    fixed = facts.typed is None and any(key in node.params for key in _DTYPE)
+    fixed = facts.dtype is not None or (
+        facts.typed is None and any(key in node.params for key in _DTYPE)
+    )
     group = tied if fixed else [*tied, node]
     known = next((found[n] for n in group if found[n] is not None), None)
     if known is None:
@@ -128,6 +137,17 @@ def require_known(symbol: Any, names: Iterable[str]) -> None:
             )
 
 
+def _parameters(nodes: Sequence[Node], found: dict[Node, Any]) -> list[str]:
+    """The variables without a dtype whose shapes follow from the data's, weights: MXNet takes float32 for them."""
+    return [
+        array.name
+        for node in nodes
+        if node.op is not None and node.op.inference.shapes is not None
+        for (array, _), name in list(zip(node.inputs, node.names, strict=False))[1:]
+        if array.is_variable and found[array] is None and found[node.inputs[0][0]] is not None
+    ]
+
+
 def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: bool) -> Any:
     """What `Symbol.infer_type` gives."""
     if args and kwargs:
@@ -142,10 +162,20 @@ def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: 
     states = states_of(nodes)
     found = infer(nodes, plain)
     variables = [n for n in nodes if n.is_variable]
-    if not partial and variables and all(found[n] is None for n in variables):
-        return None, None, None  # a cast's result, say, tells nothing of what is cast
     if not partial:
+        found = infer(nodes, {**plain, **dict.fromkeys(_parameters(nodes, found), "float32")})
+        if any(found[n] is None for n in variables):
+            return None, None, None  # a cast's result, say, tells nothing of what is cast
         found = {n: t or "float32" for n, t in found.items()}
+
+    def result(n: Node, k: int) -> Any:
+        """The dtype of a node's k-th result."""
+        if n.op is None or not k:
+            return found[n]
+        if callable(n.op.inference.dtype):
+            said = _said(n, [found[array] for array, _ in n.inputs])
+            return said[k] if k < len(said) else "float32" if n.op.inference.dtypes else found[n]
+        return "float32" if n.op.inference.dtypes else found[n]
 
     def shown(name: Any) -> Any:
         return (
@@ -154,10 +184,7 @@ def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: 
 
     return (
         [shown(found[n]) for n in nodes if n.is_variable and n not in states],
-        [
-            np.float32 if k and n.op is not None and n.op.inference.dtypes else shown(found[n])
-            for n, k in symbol._entries
-        ],
+        [shown(result(n, k)) for n, k in symbol._entries],
         [shown(found[n]) for n in nodes if n in states],
     )
 

@@ -45,6 +45,47 @@ def test_a_cast_says_nothing_of_what_is_cast():
     assert mx.sym.cast(x, dtype="float16").infer_type(x="int8")[1] == [onp.float16]
 
 
+def names(types):
+    """The dtypes of MXNet's three lists, by name."""
+    return [t and [d and onp.dtype(d).name for d in t] for t in types]
+
+
+def test_types_that_do_not_follow_are_none():
+    """As MXNet 1.9.1: all or nothing, but for weights, which are float32."""
+    x, y = mx.sym.var("x"), mx.sym.var("y")
+    for made, given in (
+        (x + mx.sym.cast(y, dtype="float16"), {"x": "float16"}),
+        (mx.sym.where(x, y, y), {"x": "int32"}),
+        (mx.sym.where(x, y, y), {"y": "float16"}),
+        (mx.sym.Group([x, y]), {"x": "int8"}),
+        (mx.sym.broadcast_like(x, y), {"x": "float32"}),
+        (mx.sym.sum(mx.sym.argsort(x)), {}),
+    ):
+        assert made.infer_type(**given) == (None, None, None)
+    weights = mx.sym.Embedding(x, input_dim=3, output_dim=2, name="e")
+    assert names(weights.infer_type(x="int32")) == [["int32", "float32"], ["float32"], []]
+
+
+@pytest.mark.parametrize("made, given, arguments, results", [
+    (lambda s, x, y: s.topk(x, ret_typ="both"), {"x": "float64"}, ["float64"], ["float64", "float32"]),
+    (lambda s, x, y: s.topk(x, ret_typ="both", dtype="int32"), {"x": "float64"}, ["float64"], ["float64", "int32"]),
+    (lambda s, x, y: s.topk(x, ret_typ="mask"), {"x": "float16"}, ["float16"], ["float16"]),
+    (lambda s, x, y: s.all_finite(x), {"x": "float16"}, ["float16"], ["float32"]),
+    (lambda s, x, y: s.multi_sum_sq(x, num_arrays=1), {"x": "float16"}, ["float16"], ["float32"]),
+    (lambda s, x, y: s.sample_normal(x, y, shape=2), {"x": "float16", "y": "float16"}, ["float16"] * 2, ["float32"]),
+    (lambda s, x, y: s.sample_poisson(x, dtype="float64"), {"x": "float16"}, ["float16"], ["float64"]),
+    (lambda s, x, y: s.amp_cast(x, dtype="float16"), {"x": "int32"}, ["int32"], ["int32"]),
+    (lambda s, x, y: s.amp_cast(x, dtype="float16"), {"x": "float32"}, ["float32"], ["float16"]),
+    (lambda s, x, y: s.batch_take(x, y), {"x": "float16"}, ["float16", "int32"], ["float16"]),
+    (lambda s, x, y: s.contrib.index_array(x), {"x": "float16"}, ["float16"], ["int64"]),
+    (lambda s, x, y: s.contrib.allclose(x, y), {"x": "float16", "y": "float16"}, ["float16"] * 2, ["uint8"]),
+])  # fmt: skip
+def test_types_of_results(made, given, arguments, results):
+    """As MXNet 1.9.1."""
+    symbol = made(mx.sym, mx.sym.var("x"), mx.sym.var("y"))
+    assert names(symbol.infer_type(**given)) == [arguments, results, []]
+
+
 @pytest.mark.parametrize("given", [{"c": (2,), "x": (2, 3)}, {"c": (2, 3), "y": (2, 3)}])
 def test_what_where_chooses_from_has_one_shape(given):
     c, x, y = (mx.sym.var(name) for name in "cxy")

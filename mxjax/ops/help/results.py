@@ -271,7 +271,8 @@ vdot: a number, as an array without axes.
 kron khatri_rao: the lengths multiplied, axis by axis (khatri_rao: the first axis).
 tensordot: the axes of ``a`` that were not summed over, then those of ``b``.
 cross: of the shape to which both broadcast.
-trace linalg_trace la_sumlogdiag: without the two axes of the matrices.
+trace la_sumlogdiag: without the two axes of the matrices.
+linalg_trace: without the first two axes.
 diag diagflat diagonal linalg_diagonal la_extractdiag la_makediag la_extracttrian la_maketrian: without the matrices' axes and with one for the diagonal (triangle), or the other way round.
 vecdot: without the axis.
 linalg_norm linalg_vector_norm linalg_matrix_norm: without the reduced axes (of length 1 with ``keepdims``); floats.
