@@ -16,7 +16,7 @@ from scipy import special
 
 from mxjax.core.compile import cpu_code
 from mxjax.core.graph.primitives import ROUNDED
-from mxjax.core.interpret import numpy_shared
+from mxjax.core.interpret import numpy_arrays, numpy_shared
 from mxjax.core.interpret.numpy_code import Code
 from mxjax.core.interpret.numpy_primitives import TABLE, _chosen
 from mxjax.core.interpret.numpy_rules import NotHere
@@ -298,6 +298,47 @@ def test_gather(mode):
             Case("filled", lambda x, i: x.at[i].get(mode=mode, fill_value=3), (M, i)),
         ]
     )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_window_alone(mode):
+    """It is a view, and what is added to it is added there; outside it is moved, filled or left out."""
+    reads = lax.GatherDimensionNumbers((0, 1), (0,), (0, 1))
+    writes = lax.ScatterDimensionNumbers((0, 1), (0,), (0, 1))
+    new = np.arange(8, dtype="float32").reshape(2, 4)
+    places = [[0, 1], [1, 0]] + [[0, 2], [5, 0], [-1, -1]] * (mode != "promise_in_bounds")
+    cases = []
+    for place in places:
+        at = np.array(place, "int32")
+        read = lambda x, i: lax.gather(x, i, reads, (1, 2, 4), mode=mode)  # noqa: E731
+        cases.append(Case(f"read {place}", read, (M, at)))
+        for fn in (lax.scatter, lax.scatter_add, lax.scatter_max):
+            write = lambda x, i, new, fn=fn: fn(x, i, new, writes, mode=mode)  # noqa: E731
+            cases.append(Case(f"{fn.__name__} {place}", write, (M, at, new)))
+    element = lambda x, i: x.at[i[0], i[1], i[0]].add(2.0)  # noqa: E731
+    check([*cases, Case("an element", element, (M, np.array([1, 0], "int32")))])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+def test_many_rows_are_added_in_their_order(dtype, monkeypatch):
+    """By SciPy's product with a sparse matrix once there were many: to the last bit what NumPy adds one by one."""
+    r = np.random.RandomState(0)
+    at, rows = r.randint(0, 40, 900), r.uniform(-9, 9, (900, 5, 8)).astype(dtype)
+    rows[at == 3] = -0.0
+    by_scipy, add_rows = [], numpy_arrays._add_rows
+    monkeypatch.setattr(numpy_arrays, "_SCIPY_AFTER", 0)
+    monkeypatch.setattr(
+        numpy_arrays, "_add_rows", lambda *a: by_scipy.append(add_rows(*a)) or by_scipy[-1]
+    )
+    wide = "float32" if dtype == "float16" else dtype
+    for start in (0.0, 1.5, -0.0):
+        x = np.full((50, 5, 8), start, dtype)
+        want = x.astype(wide)
+        np.add.at(want, at, rows.astype(wide))
+        with jax.enable_x64(True):
+            (got,) = by_numpy(lambda x, i, new: x.at[i].add(new), x, at, rows)
+        same(got, want.astype(dtype), 0, str(start))
+    assert by_scipy == [dtype != "int32", False, False]
 
 
 def test_gather_of_other_forms():
