@@ -26,6 +26,7 @@ from mxjax.errors import MXNetMemoryError
 from mxjax.settings import get as setting
 
 from ._host import HostArray, host_view, is_array, is_legacy, to_array, to_legacy_array, to_np_array
+from ._needs import Needs
 
 # Below this a pipe is cheaper than a file and its mapping.
 _SMALL = 1 << 16
@@ -40,6 +41,7 @@ class Parcel(NamedTuple):
     path: str | None
     spans: tuple[tuple[int, int], ...]
     blobs: tuple[bytes, ...]
+    wants_mxjax: bool = False  # who opens it will import more of mxjax than loading takes
 
 
 def scratch_folder() -> str:
@@ -58,7 +60,14 @@ def pack_for_worker(obj: Any, folder: str) -> Parcel:
 
     Arrays that datasets of this package hold arrive as host arrays, all others as mxjax arrays.
     """
-    return _pack(obj, _reduce_for_worker, folder, must_file=True)
+    needs = Needs()
+
+    def reduce(obj: Any) -> Any:
+        needs.look(obj)
+        return _reduce_for_worker(obj)
+
+    parcel = _pack(obj, reduce, folder, must_file=True)
+    return parcel._replace(wants_mxjax=needs.mxjax)
 
 
 def pack_for_parent(obj: Any, folder: str | None) -> Parcel:
@@ -112,6 +121,12 @@ def _reduce_for_parent(obj: Any) -> Any:
 
 def _pack(obj: Any, reduce: Callable[[Any], Any], folder: str | None, must_file: bool) -> Parcel:
     import cloudpickle
+
+    main = sys.modules.get("__mp_main__")
+    if (
+        main is not None and main.__name__ == "__mp_main__"
+    ):  # the script of a process that was spawned
+        cloudpickle.register_pickle_by_value(main)
 
     class Pickler(cloudpickle.CloudPickler):
         def reducer_override(self, obj: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import queue
@@ -56,6 +58,17 @@ def _worker_environment() -> dict[str, str]:
     }
 
 
+def _fork_context(environment: dict[str, str]) -> Any:
+    """What lets loky fork workers from a process that has imported mxjax; None where that cannot be."""
+    if sys.platform != "linux":  # libraries of macOS do not survive a fork
+        return None
+    try:
+        from . import _forked
+    except ImportError:  # a loky whose parts have other names
+        return None
+    return _forked.context(environment)
+
+
 def _given(*names: str) -> dict[str, str]:
     """Options that have a value, as the variables that give it to another process."""
     from mxjax import settings
@@ -75,6 +88,9 @@ def _variable(name: str, value: Any) -> dict[str, str]:
 def _at_exit() -> None:
     for pool in list(_open_pools):
         pool.close()
+    forked: Any = sys.modules.get(f"{__package__}._forked")
+    if forked is not None:
+        forked.end_server()
     # A thread that is in XLA when Python ends takes the process down, and nobody waited for those of dropped pools.
     until = time.monotonic() + 5.0
     for thread in list(_threads):
@@ -86,6 +102,9 @@ def _close_at_exit(pool: Any) -> None:
     # `atexit` comes too late: loky joins its threads before that.  It asks for it anew with each
     # executor, and who asks last is called first, so this must be asked for each time, too.
     threading._register_atexit(_at_exit)  # type: ignore[attr-defined]
+    if multiprocessing.parent_process() is not None:
+        # A process of multiprocessing waits even before that, for the processes it started.
+        multiprocessing.util.Finalize(None, _at_exit, exitpriority=100)
     _open_pools.add(pool)
 
 
@@ -253,9 +272,22 @@ class ProcessPool:
             ) from error
 
     def _start(self, loky: Any, workers: int, environment: dict[str, str]) -> None:
+        context = _fork_context(environment) if self._job.wants_mxjax else None
+        try:
+            self._start_processes(loky, workers, environment, context)
+        except OSError:
+            if context is None:
+                raise
+            _end_processes(self._executor, None, "")  # the server has ended meanwhile
+            self._start_processes(loky, workers, environment, None)
+
+    def _start_processes(
+        self, loky: Any, workers: int, environment: dict[str, str], context: Any
+    ) -> None:
         boot = os.path.join(os.path.dirname(__file__), "_worker_boot.py")
         self._executor = loky.ProcessPoolExecutor(
             workers,
+            context=context,
             initializer=runpy.run_path,
             initargs=(boot, None, "__mxjax_worker__"),
             env=environment,
@@ -268,7 +300,7 @@ class ProcessPool:
                 self._job,
                 self._folder,
                 workers,
-                os.getpid(),
+                os.getpid() if context is None else context.server.pid,
                 _START_PATIENCE,
             )
             for _ in range(workers)

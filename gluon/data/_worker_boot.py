@@ -26,7 +26,8 @@ NOT_LIGHT = ("mxjax.gluon.data.vision.transforms",)
 _lock = threading.RLock()
 
 
-def _is(name: str, prefixes: tuple[str, ...]) -> bool:
+def is_in(name: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether `name` is one of these modules, or is inside of one."""
     return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
 
 
@@ -38,7 +39,7 @@ class _Closed(ModuleType):
         if name.startswith("__") and name != "__version__":
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner = f"{self.__name__}.{name}"
-        if _is(inner, LIGHT):  # `from mxjax import recordio` asks for an attribute first
+        if is_in(inner, LIGHT):  # `from mxjax import recordio` asks for an attribute first
             return importlib.import_module(inner)
         _open(self.__name__)
         return getattr(self, name)
@@ -65,7 +66,7 @@ def _open(name: str) -> None:
     with _lock:
         for package_name in PACKAGES:
             package = sys.modules[package_name]
-            if _is(name, (package_name,)) and type(package) is _Closed:
+            if is_in(name, (package_name,)) and type(package) is _Closed:
                 package.__class__ = ModuleType  # type: ignore[assignment]
                 package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
         worker: Any = sys.modules.get("mxjax.gluon.data._worker")
@@ -78,7 +79,7 @@ class _Opener:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        if not name.startswith("mxjax.") or (_is(name, LIGHT) and not _is(name, NOT_LIGHT)):
+        if not name.startswith("mxjax.") or (is_in(name, LIGHT) and not is_in(name, NOT_LIGHT)):
             return None
         _open(name)
         module = sys.modules.get(name)
