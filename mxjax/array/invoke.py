@@ -130,8 +130,11 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     else:
         bound, attrs, moving, fixed = _bind(op, attrs, holes, values, in_graph)
         if (
-            key is not None and fixed and not (texts and were_texts(before, given, attrs))
-        ):  # np's functions take none
+            key is not None
+            and fixed
+            and not (texts and were_texts(before, given, attrs))  # np's functions take none
+            and all(_told_apart(v) for _, v in attrs if type(v) is tuple)
+        ):
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound
@@ -372,11 +375,19 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
             return None
     if not given or args[given - 1] is None:
         return None
+    rest = args[n:]
     if not kwargs:
-        return given, args[n:]
+        return (given, rest, *map(type, rest)) if rest else (given, rest)
     if not (_NOT_ATTRIBUTES.isdisjoint(kwargs) and op.array_names.isdisjoint(kwargs)):
         return None
-    return given, args[n:], *kwargs.items(), *map(type, kwargs.values())
+    return given, rest, *map(type, rest), *kwargs.items(), *map(type, kwargs.values())
+
+
+def _told_apart(v: Any) -> bool:
+    """Whether a tuple that is equal to this value means the same: not where it has a number like 1.0 or True."""
+    if type(v) is not tuple:
+        return type(v) is not bool and (type(v) is not float or not v.is_integer())
+    return all(map(_told_apart, v))
 
 
 def _listed(a: Any, like: NDArray | None) -> Any:

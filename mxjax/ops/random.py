@@ -407,9 +407,9 @@ def _poisson(key: Any, lam: Any, size: Any, dtype: Any) -> Any:
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, *, size: Any = None, check_valid: Any = None, tol: Any = None
 ) -> Any:
-    """Normal vectors with a mean and a covariance matrix."""
-    shape = (_shape(size) or ()) + mean.shape[-1:]
-    z = jr.normal(key, jnp.broadcast_shapes(shape, mean.shape), mean.dtype)
+    """Normal vectors with a mean and a covariance matrix, or as many of each ``size`` as there are of these."""
+    batch = jnp.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
+    z = jr.normal(key, (*(_shape(size) or ()), *batch, *mean.shape[-1:]), mean.dtype)
     factor = jnp.linalg.cholesky(cov.astype(jnp.promote_types(cov.dtype, "float32"))).astype(
         cov.dtype
     )

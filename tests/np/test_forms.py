@@ -125,3 +125,33 @@ def test_eigenvalues_of_integers_are_floats():
             np.linalg.eig(refused)
     with pytest.raises(mx.MXNetError, match="negative"):
         np.bincount(np.array([-1], dtype="int32"))
+
+
+def test_numbers_in_tuples_are_told_apart_by_their_types():
+    """A call that was refused for its floats spoils none with the integers that are equal to them."""
+    x = np.arange(6).reshape(2, 3)
+    for function in (np.sum, np.max):
+        with pytest.raises(TypeError, match="float"):
+            function(x, axis=(0.0, 1.0))
+        assert function(x, axis=(0, 1)).item() == function(x).item()
+        assert function(x, axis=(0, 1)).item() == function(x).item()
+
+
+@pytest.mark.parametrize(
+    ("mean", "cov", "batch"),
+    [
+        ((3, 2), (2, 2), (3, 2)),
+        ((2,), (4, 2, 2), (4, 2)),
+        ((4, 2), (4, 2, 2), (4, 2)),
+        ((3, 1, 2), (4, 2, 2), (3, 4, 2)),
+    ],
+)
+def test_shapes_of_normal_vectors(mean, cov, batch):
+    """MXNet's: `size` comes before the shape that means and matrices have together."""
+    mx.np.random.seed(3)
+    means, covs = np.zeros(mean), np.broadcast_to(np.eye(2), cov)
+    for size, shape in [(None, ()), ((), ()), (2, (2,)), ((2, 5), (2, 5)), (0, (0,))]:
+        draws = np.random.multivariate_normal(means, covs, size=size)
+        assert draws.shape == (*shape, *batch)
+        flat = draws.asnumpy().reshape(-1)
+        assert len(set(flat.tolist())) == flat.size  # each is drawn by itself

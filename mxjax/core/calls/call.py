@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -136,7 +136,7 @@ class Row:
         arrays. Values that compare equal but are not the same to an
         operator (``1``, ``1.0`` and ``True``; ``0.0`` and ``-0.0``) are told apart.
         """
-        key = (attrs, _types(attrs), constants, _types(constants), varying)
+        key = (attrs, kinds(attrs), constants, kinds(constants), varying)
         found = self.calls.get(key)
         if found is None:
             if len(self.calls) > self.most:
@@ -146,7 +146,7 @@ class Row:
 
     def bound(self, attrs: Attrs, constants: tuple[tuple[int, Any], ...]) -> Call | None:
         """The call that `bind` gave for these before, if it did."""
-        return self.calls.get((attrs, _types(attrs), constants, _types(constants), ()))
+        return self.calls.get((attrs, kinds(attrs), constants, kinds(constants), ()))
 
     def bind_moving(
         self,
@@ -206,11 +206,18 @@ def _runs_python(attrs: Attrs) -> bool:
     return not graphs or any(s.call.python is not None for g in graphs for s in g.steps)
 
 
-def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[Any, ...]:
-    """The types of the values, and the signs of zeros."""
-    return tuple(
-        [type(v) if type(v) is not float or v else math.copysign(1.0, v) for _, v in pairs]
-    )
+def kinds(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
+    """The types of the values, also of those in tuples, and the signs of zeros."""
+    return tuple([_kind(v) for _, v in pairs])
+
+
+def _kind(v: Any) -> Any:
+    if type(v) is float:
+        return float if v else math.copysign(1.0, v)
+    if type(v) is not tuple:
+        return type(v)
+    inside = tuple(map(type, v))
+    return tuple(map(_kind, v)) if tuple in inside or float in inside else inside
 
 
 # The rows whose calls can be read back from a graph's text, by name.
