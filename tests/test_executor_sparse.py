@@ -117,3 +117,52 @@ def test_a_custom_operator_says_what_storage_types_it_has():
     assert y.stype == "csr" and bound.grad_dict["data"].stype == "csr"
     np.testing.assert_array_equal(y.asnumpy(), DENSE**2)
     np.testing.assert_array_equal(bound.grad_dict["data"].asnumpy(), 2 * DENSE)
+
+
+def test_gradients_have_the_storage_types_that_mxnet_infers():
+    """As MXNet 1.9.1: the products' and the lookups' readers decide, not the variable."""
+    x, ids = mx.sym.Variable("x", stype="csr"), mx.sym.Variable("ids")
+    for own in ("default", "row_sparse"):
+        w = mx.sym.Variable("w", stype=own)
+        lookups = mx.sym.Embedding(ids, w, input_dim=4, output_dim=3)
+        rows = mx.sym.Embedding(ids, w, input_dim=4, output_dim=3, sparse_grad=True)
+        for made, shapes, expected in (
+            (mx.sym.sparse.dot(x, w), {"x": (5, 4)}, "row_sparse"),
+            (mx.sym.sparse.dot(x, w, transpose_a=True), {"x": (4, 5)}, "default"),
+            (lookups, {"ids": (2,)}, "default"),
+            (rows, {"ids": (2,)}, "row_sparse"),
+            (
+                mx.sym.contrib.SparseEmbedding(ids, w, input_dim=4, output_dim=3),
+                {"ids": (2,)},
+                "row_sparse",
+            ),
+            (mx.sym.Group([rows, lookups]), {"ids": (2,)}, "default"),
+            (mx.sym.take(w, ids), {"ids": (2,)}, "default"),
+            (mx.sym.square(w), {}, own),
+        ):
+            run = made.simple_bind(mx.cpu(), grad_req={"w": "write"}, w=(4, 3), **shapes)
+            assert run.grad_dict["w"].stype == expected, (made, own)
+
+
+@pytest.mark.parametrize("rule, options, expected", [
+    ("sgd", {"momentum": 0.9, "wd": 0.1}, [0.9, 0.5, 1.3]),
+    ("adam", {"wd": 0.1}, [0.9, 0.5, 1.3]),
+])  # fmt: skip
+def test_rows_that_no_sample_has_stay_in_a_module(rule, options, expected):
+    """A dense weight behind a csr matrix: its gradient is row_sparse, and a lazy rule leaves the other rows alone."""
+    x, w = mx.sym.Variable("data", stype="csr"), mx.sym.Variable("w", shape=(3, 1))
+    net = mx.sym.LinearRegressionOutput(mx.sym.sparse.dot(x, w), mx.sym.Variable("label"))
+    module = mx.mod.Module(net, label_names=["label"])
+    module.bind([("data", (2, 3))], [("label", (2, 1))])
+    module.init_params(arg_params={"w": nd.array(np.array(expected, "float32")[:, None])})
+    module.init_optimizer(
+        optimizer=rule, optimizer_params={"learning_rate": 0.1, **options}, kvstore=None
+    )
+    given = nd.array([[0, 1.0, 0], [0, 0, 0]]).tostype("csr")
+    for _ in range(2):
+        module.forward(mx.io.DataBatch([given], [nd.zeros((2, 1))]), is_train=True)
+        module.backward()
+        module.update()
+    after = module.get_params()[0]["w"].asnumpy()[:, 0]
+    np.testing.assert_allclose(after[[0, 2]], np.array(expected, "float32")[[0, 2]])
+    assert after[1] < expected[1]

@@ -76,6 +76,8 @@ class Inference:
     typed: tuple[int, ...] | None = None
     #: The other arrays are statistics, which stay float32 beside 16 bits.
     statistics: bool = False
+    #: Which arrays' gradients hold rows alone (True) or are dense (False), by the attributes and the arrays' storage types.
+    rows: Callable[[dict[str, Any], Sequence[str]], dict[str, bool]] | None = None
     #: Its gradient does not depend on that of its result; a function of the attributes may say so.
     loss: bool | Callable[[dict[str, Any]], bool] = False
     #: The result's dtype, whatever comes in; ``"attribute"``: what its attribute ``dtype`` or that one's default says;

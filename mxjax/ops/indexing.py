@@ -106,7 +106,15 @@ def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") 
     return _take(a, indices, axis, mode)
 
 
-@op("take@nd", nd="take", samples=_TAKE, methods="nd", looks=_take_looks, onnx="take")
+@op(
+    "take@nd",
+    nd="take",
+    samples=_TAKE,
+    methods="nd",
+    looks=_take_looks,
+    rows=lambda attrs, stypes: {"a": False},
+    onnx="take",
+)
 def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     return _take(a, indices, axis, mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -123,9 +123,17 @@ def dot(a: Any, b: Any) -> Any:
     return of_rows(*_common(a, b)) if a.ndim > 1 and b.ndim == 2 else jnp.dot(*_common(a, b))
 
 
+def _rows_of_products(attrs: dict[str, Any], stypes: Sequence[str]) -> dict[str, bool]:
+    """A csr matrix that is turned around has rows of zeros, and so has the gradient that is made with it."""
+    if stypes[0] != "csr" or attrs.get("transpose_b"):
+        return {}
+    return {"rhs": not attrs.get("transpose_a")}
+
+
 @op(
     "dot@nd",
     nd="dot",
+    rows=_rows_of_products,
     samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))],
     amp="low",
     methods="nd",

@@ -910,6 +910,7 @@ def dropout(
     restates={"input_dim": (1, 0), "output_dim": (1, 1)},
     required=("input_dim", "output_dim"),
     typed=(1,),
+    rows=lambda attrs, stypes: {"weight": bool(attrs.get("sparse_grad"))},
     onnx="embedding",
 )
 def embedding(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import explain_names as _explain_names
 from .control_flow import cond, foreach, while_loop
@@ -21,6 +22,15 @@ __all__ = [
     "while_loop",
     *_fill(globals(), "nd.contrib", Symbol),
 ]
+
+_lookup = globals()["SparseEmbedding"]
+
+
+@functools.wraps(_lookup)
+def SparseEmbedding(*args: Any, **kwargs: Any) -> Symbol:
+    made: Symbol = _lookup(*args, **{"sparse_grad": True, **kwargs})
+    return made
+
 
 if TYPE_CHECKING:  # what the table makes
 

@@ -59,8 +59,8 @@ def simple_bind(
             room = old if name in mine else buffer
             arrays[name] = shared_in(room, name, *parts)
     wanted = [n for n in names if request_of(grad_req, n, names) != "null"]
-    rows = _looked_up(nodes)
-    stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
+    read = _stypes_as_read(nodes, {n: of.stype for n, of in arrays.items()})
+    stypes = {n: read.get(n, arrays[n].stype) for n in wanted}
     grads = {
         n: shared_in(
             old if n in mine else buffer, f"grad of {n}",
@@ -80,15 +80,30 @@ def _stype_of(node: Node, given: Mapping[str, str] | None) -> str:
     return (given or {}).get(node.name) or own
 
 
-def _looked_up(nodes: Sequence[Node]) -> set[str]:
-    """The variables that nothing reads but lookups with ``sparse_grad=True``: their gradients are row_sparse."""
-    readers: dict[str, list[bool]] = {}
+def _stypes_as_read(nodes: Sequence[Node], stypes: Mapping[str, str]) -> dict[str, str]:
+    """The storage types of gradients that follow from who reads the variables, as MXNet infers them.
+
+    They are row_sparse where nothing reads the variable but lookups with ``sparse_grad=True`` and products with a csr
+    variable, dense where lookups without do; else they are the variable's own.
+    """
+    readers: dict[str, list[bool | None]] = {}
     for node in nodes:
         for (source, _), name in zip(node.inputs, node.names, strict=False):
             if source.is_variable:
-                sparse = name == "weight" and bool(node.params.get("sparse_grad"))
-                readers.setdefault(source.name, []).append(sparse)
-    return {name for name, sparse in readers.items() if all(sparse)}
+                readers.setdefault(source.name, []).append(_reads_rows(node, name, stypes))
+    return {
+        name: "row_sparse" if all(by) else "default"
+        for name, by in readers.items()
+        if all(by) or False in by
+    }
+
+
+def _reads_rows(node: Node, name: str, stypes: Mapping[str, str]) -> bool | None:
+    """Whether a node's gradient of this array has rows alone; None: where nothing is known."""
+    if node.op is None or node.op.inference.rows is None:
+        return None
+    given = [stypes[n.name] if n.is_variable else "default" for n, _ in node.inputs]
+    return node.op.inference.rows(node.params, given).get(name)
 
 
 __all__ = ["simple_bind"]
