@@ -1,4 +1,4 @@
-"""The fork server: a process that has imported mxjax, computes nothing, and forks worker processes.
+"""The fork server: a process that has imported what workers need, computes nothing, and forks them.
 
 It ends with the process that started it, at the end of their connection; its workers watch it as others watch that
 process. `_forked.py` is the other side.
@@ -25,13 +25,9 @@ from mxjax.settings import set_variable
 #: What is told of a worker: its number, or why there is none (below 0), and at its end the exit code.
 TOLD = struct.Struct("q")
 #: What workers need sooner or later, so that it is imported once.
-PRELOADED = (
-    "mxjax.gluon.data.vision.transforms",
-    "mxjax.gluon.data._worker",
-    "mxjax.image",
-    "loky.process_executor",
-    "cloudpickle",
-)
+PRELOADED = ("mxjax.gluon.data._worker", "loky.process_executor", "cloudpickle")
+#: The same of those that need mxjax.
+HEAVY = ("mxjax.gluon.data.vision.transforms", "mxjax.image")
 #: Where loky's data say by which descriptors its trackers of resources are reached.
 TRACKERS = ("tracker_fd", "mp_tracker_fd")
 #: Among loky's data: environment variables that have other values than in the server; None where they are gone.
@@ -63,7 +59,6 @@ def serve(number: int, parent: int, modules: Iterable[str]) -> None:
     threads = len(os.listdir("/proc/self/task"))
     connection.send(bytes([min(threads, 255)]))
     if threads == 1:  # a fork leaves the others behind, with the locks that they hold
-        gc.collect()
         gc.freeze()  # or the collector of each worker would make the pages its own
         _Server(connection, parent).run()
 

@@ -1,4 +1,4 @@
-"""Worker processes that are forked from a fork server (`_fork_server.py`), which has imported mxjax for all of them.
+"""Worker processes that are forked from a fork server (`_fork_server.py`), which has imported what all of them need.
 
 They are loky's in all but how they begin: its executor takes them from `context()`.
 """
@@ -25,7 +25,7 @@ from loky.backend.process import LokyProcess
 from mxjax.compat import modules
 from mxjax.settings import child_environment
 
-from ._fork_server import CHANGED, PRELOADED, TOLD, TRACKERS, Passed
+from ._fork_server import CHANGED, HEAVY, PRELOADED, TOLD, TRACKERS, Passed
 
 _PATIENCE = 120.0  # seconds until a server that says nothing is given up
 #: Variables that Python, mxjax and the libraries below it may have read when they were imported begin so.
@@ -42,13 +42,17 @@ class ServerGone(OSError):
 class _Server:
     """This process's end of a fork server."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], heavy: bool) -> None:
         self.environment = environment
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = [name or os.getcwd() for name in sys.path if isinstance(name, str)]
-        names = (*(["mxnet"] if modules.stands_in() else []), *PRELOADED)
+        names = (*(["mxnet"] if modules.stands_in() else []), *PRELOADED, *(HEAVY if heavy else ()))
+        boot = os.path.join(os.path.dirname(__file__), "_worker_boot.py")
+        light = (
+            "" if heavy else f"import runpy; runpy.run_path({boot!r}, None, '__mxjax_worker__')\n"
+        )
         code = (
-            f"import sys; sys.path[:] = {path!r}\nfrom {Passed.__module__} import serve\n"
+            f"import sys; sys.path[:] = {path!r}\n{light}from {Passed.__module__} import serve\n"
             f"serve({there.fileno()}, {os.getpid()}, {names!r})"
         )
         # Ctrl-C reaches it, too, and must not end it before it has said that it does not listen.
@@ -104,9 +108,10 @@ class _Server:
 
 
 class _Known:
-    """The fork server of this process, and what is known of others."""
+    """The fork server of this process for workers that need mxjax (`heavy`), or for the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, heavy: bool) -> None:
+        self.heavy = heavy
         self.lock = threading.Lock()
         self.server: _Server | None = None
         self.retired: list[_Server] = []  # they end when their workers do, and somebody must see it
@@ -122,7 +127,7 @@ class _Known:
                 self._retire(self.server)
             if any(_alike(other, environment) for other in self.unfit):
                 return None
-            server = self.server = _Server(environment)
+            server = self.server = _Server(environment, self.heavy)
             try:
                 server.wait_until_ready()
             except BaseException as error:
@@ -151,22 +156,24 @@ class _Known:
         for server in (*([] if self.server is None else [self.server]), *self.retired):
             server.connection.close()
             server.process.returncode = 0  # or Python would wait for it, whose child it is not
-        self.__init__()  # type: ignore[misc]
+        self.__init__(self.heavy)  # type: ignore[misc]
 
 
-_known = _Known()
-os.register_at_fork(after_in_child=lambda: _known.forget())
+_known = {heavy: _Known(heavy) for heavy in (False, True)}
+for _each in _known.values():
+    os.register_at_fork(after_in_child=_each.forget)
 
 
 def end_server() -> None:
     """End the fork servers of this process: its workers have ended."""
-    _known.end()
+    for known in _known.values():
+        known.end()
 
 
-def context(variables: Mapping[str, str]) -> _Context | None:
+def context(variables: Mapping[str, str], heavy: bool) -> _Context | None:
     """What loky's executor makes its processes with, which have these variables besides ours; None: nothing may."""
     environment = child_environment(**variables)
-    server = _known.get(environment)
+    server = _known[heavy].get(environment)
     return None if server is None else _Context(server, environment)
 
 

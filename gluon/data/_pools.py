@@ -58,15 +58,15 @@ def _worker_environment() -> dict[str, str]:
     }
 
 
-def _fork_context(environment: dict[str, str]) -> Any:
-    """What lets loky fork workers from a process that has imported mxjax; None where that cannot be."""
+def _fork_context(environment: dict[str, str], wants_mxjax: bool) -> Any:
+    """What lets loky fork workers from a process that has imported what they need; None where that cannot be."""
     if sys.platform != "linux":  # libraries of macOS do not survive a fork
         return None
     try:
         from . import _forked
     except ImportError:  # a loky whose parts have other names
         return None
-    return _forked.context(environment)
+    return _forked.context(environment, wants_mxjax)
 
 
 def _given(*names: str) -> dict[str, str]:
@@ -272,7 +272,7 @@ class ProcessPool:
             ) from error
 
     def _start(self, loky: Any, workers: int, environment: dict[str, str]) -> None:
-        context = _fork_context(environment) if self._job.wants_mxjax else None
+        context = _fork_context(environment, self._job.wants_mxjax)
         try:
             self._start_processes(loky, workers, environment, context)
         except OSError:
@@ -288,7 +288,7 @@ class ProcessPool:
         self._executor = loky.ProcessPoolExecutor(
             workers,
             context=context,
-            initializer=runpy.run_path,
+            initializer=runpy.run_path if context is None else None,
             initargs=(boot, None, "__mxjax_worker__"),
             env=environment,
         )

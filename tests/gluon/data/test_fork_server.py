@@ -99,12 +99,17 @@ def test_workers_of_all_loaders_are_forked_from_one_process():
 
 
 @forked_here
-def test_workers_without_mxjax_are_started_as_before():
+def test_workers_without_mxjax_come_from_a_server_that_has_none():
     def make(idx):
         return os.getppid(), "jax" in sys.modules
 
-    batches = DataLoader(by_value(make), 2, num_workers=2, batchify_fn=list)
-    assert set(sum(batches, [])) == {(os.getpid(), False)}
+    def answers():
+        return set(sum(DataLoader(by_value(make), 2, num_workers=2, batchify_fn=list), []))
+
+    found = answers()
+    ((server, has_jax),) = found
+    assert not has_jax and parent_of(server) == os.getpid() and answers() == found
+    assert families(Arrays())[2] != {server}
 
 
 @forked_here
