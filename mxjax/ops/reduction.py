@@ -13,8 +13,10 @@ import numpy as np
 from jax import lax
 
 from ..core import compiler
+from ..core.interpret.direct import Direct, Rules
 from .elementwise import absolute, divided, floating
 from .numbers import cast_like_c
+from .parts import no_gradient
 from .samples import Given, case, f, i
 from .table import op
 
@@ -864,8 +866,24 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return (a != 0).sum(axes_of(axis, a.ndim), keepdims=keepdims, dtype="int64")
 
 
+def _interpolated(
+    avals: Any, *, left: Any = None, right: Any = None, period: Any = None
+) -> Direct | None:
+    if any(type(v) is str for v in avals) or period == 0:
+        return None
+    x, xp, fp = avals
+    if len(xp.shape) != 1 or fp.shape != xp.shape or 0 in xp.shape:
+        return None
+
+    def fn(*given: np.ndarray) -> np.ndarray:
+        return np.asarray(np.interp(*(v.astype("float64") for v in given), left, right, period))
+
+    return Direct(x.shape, np.dtype("float64"), fn, 40)
+
+
 @op(
     np="interp",
+    direct=Rules(_interpolated, no_gradient),
     samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))],
     ref=np.interp,
     numbers=("left", "right", "period"),

@@ -155,3 +155,19 @@ def test_shapes_of_normal_vectors(mean, cov, batch):
         assert draws.shape == (*shape, *batch)
         flat = draws.asnumpy().reshape(-1)
         assert len(set(flat.tolist())) == flat.size  # each is drawn by itself
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"left": -10}, {"left": 0.5, "right": 50}, {"period": 6.0}]
+)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
+def test_interpolation(options, dtype):
+    """By NumPy alone where nobody asks for a gradient; numbers that change from call to call are operands."""
+    xp = onp.array([1, 2, 4, 7], dtype)
+    fp = onp.array([3, -1, 2, 5], dtype)
+    for x in (2.5, onp.array([0, 1, 3, 9], dtype), onp.zeros((0, 2), dtype), xp.reshape(2, 2)):
+        want = onp.interp(x, xp, fp, **options)
+        given = x if isinstance(x, float) else np.array(x, dtype=dtype)
+        got = np.interp(given, np.array(xp, dtype=dtype), np.array(fp, dtype=dtype), **options)
+        assert got.shape == want.shape and got.dtype == "float64"
+        onp.testing.assert_allclose(got.asnumpy(), want, rtol=1e-6)

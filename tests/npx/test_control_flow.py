@@ -696,3 +696,34 @@ def test_an_array_that_leaves_a_body_by_another_way() -> None:
     ):
         with pytest.raises(errors.MXNetError, match="Return it from the block, or from the body"):
             use()
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_gradients_reach_through_all_steps(hybridize: bool) -> None:
+    """MXNet 1's numbers; those of 2.0.0b1 end after one step (docs/mxnet_versions.md)."""
+
+    class Sums(mx.gluon.HybridBlock):
+        def forward(self, data: Any, state: Any) -> Any:
+            return npx.foreach(lambda d, s: (d * 2 + s, s + d), data, state)
+
+    class Same(mx.gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            return npx.cond(lambda a: a.sum() > 100, lambda a: [a * 2, a], lambda a: [-a, a], x)
+
+    data, state = mx.np.array([[1.0, 2], [3, 4], [5, 6]]), mx.np.array([1.0, 2.0])
+    sums, same = Sums(), Same()
+    if hybridize:
+        sums.hybridize()
+        same.hybridize()
+    data.attach_grad()
+    state.attach_grad()
+    with mx.autograd.record():
+        rows, last = sums(data, state)
+        total = (rows * rows).sum() + (last * last).sum()
+    total.backward()
+    assert state.grad.tolist() == [72, 104]
+    assert data.grad.tolist() == [[78, 116], [82, 116], [80, 108]]
+    with mx.autograd.record():
+        total = sum((r * r).sum() for r in same(state))
+    total.backward()
+    assert state.grad.tolist() == [4, 8]
