@@ -243,6 +243,8 @@ def fill(namespace: dict[str, Any]) -> list[str]:
 def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if fn in (np.finfo, np.iinfo) and not args and "dtype" in kwargs:
+            args = (kwargs.pop("dtype"),)  # NumPy takes iinfo's by position alone
         return fn(*map(host, args), **kwargs)
 
     return wrapped

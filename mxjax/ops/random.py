@@ -187,7 +187,6 @@ for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic"
         np_random=_name,
         samples=_SHAPE,
         keyed=True,
-        wide="float64",
         doc=f"The {_name} distribution.",
         written="drawn",
         **_looked,
@@ -218,7 +217,6 @@ def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
 
 @op(
     np_random="exponential",
-    wide="float64",
     samples=[case(size=3), case(f(3, low=0.5))],
     keyed=True,
     numbers=("scale",),
@@ -232,7 +230,6 @@ def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = No
 
 @op(
     np_random="rayleigh",
-    wide="float64",
     samples=[case(size=3)],
     keyed=True,
     numbers=("scale",),

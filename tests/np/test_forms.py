@@ -171,3 +171,21 @@ def test_interpolation(options, dtype):
         got = np.interp(given, np.array(xp, dtype=dtype), np.array(fp, dtype=dtype), **options)
         assert got.shape == want.shape and got.dtype == "float64"
         onp.testing.assert_allclose(got.asnumpy(), want, rtol=1e-6)
+
+
+def test_which_draws_have_64_bits_by_default():
+    """MXNet 2.0.0b1's: those that take no dtype there, and laplace, stay float32."""
+    draws = mx.np.random
+    mx.npx.set_np(dtype=True)
+    try:
+        for name in ("exponential", "laplace", "gumbel", "logistic", "rayleigh"):
+            assert getattr(draws, name)(size=2).dtype == "float32"
+        for name in ("uniform", "normal", "rand"):
+            drawn = draws.rand(2) if name == "rand" else getattr(draws, name)(size=2)
+            assert drawn.dtype == "float64"
+    finally:
+        mx.npx.set_np(dtype=False)
+
+
+def test_limits_of_dtypes_by_name():
+    assert np.iinfo(dtype="int8").max == 127 and np.finfo(dtype="float32").bits == 32
