@@ -876,7 +876,8 @@ def _interpolated(
         return None
 
     def fn(*given: np.ndarray) -> np.ndarray:
-        return np.asarray(np.interp(*(v.astype("float64") for v in given), left, right, period))
+        x, xp, fp = (v.astype("float64") for v in given)
+        return np.asarray(np.interp(x, xp, fp, left, right, period))
 
     return Direct(x.shape, np.dtype("float64"), fn, 40)
 
