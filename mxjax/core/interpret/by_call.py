@@ -126,6 +126,7 @@ class ByCall:
                 )
             size = _UNKNOWN if bound is None else bound.size
             outs = range(s.first, s.first + len(s.avals))
+            last |= dict.fromkeys(outs, at)  # those that nobody reads end with their call
             sizes.append(price_of.Part(size, gets, outs, (call, operands)))
             quickly = costs.saves_quickly - SINGLE
             lost = quickly if quickly > 0 else costs.saves - SINGLE

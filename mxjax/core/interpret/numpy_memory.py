@@ -94,10 +94,18 @@ def _taken(size: int) -> np.ndarray:
     return _aligned(size)
 
 
+class _Block(np.ndarray):
+    """Memory that begins before its use.
+
+    A view has the last array of its own type as its base: a view of the part that is used has that part, whose size
+    says that nothing else lies there (`symbolic.own` copies what is smaller than its base).
+    """
+
+
 def _aligned(size: int) -> np.ndarray:
-    whole = np.empty(size + ALIGNED, np.uint8)
+    whole = _Block((size + ALIGNED,), np.uint8)
     start = -whole.ctypes.data % ALIGNED
-    return whole[start : start + size]
+    return whole[start : start + size].view(np.ndarray)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
-from mxjax.core.interpret import numpy_code, numpy_memory
+from mxjax.core.interpret import numpy_code, numpy_memory, symbolic
 from mxjax.core.interpret.numpy_memory import ALIGNED, KEPT, LARGE, held, release, room
 
 
@@ -145,3 +146,51 @@ def test_empty_cache_gives_it_back():
     assert held() == KEPT
     mx.cpu().empty_cache()
     assert held() == 0
+
+
+@pytest.mark.parametrize("size", [LARGE, 4 * LARGE, KEPT])
+def test_results_are_not_copied(size):
+    """What lies in memory of ours is a result's own, though that memory begins before it."""
+    x = np.ones(size // 4, "float32")
+    made = room(x.shape, x.dtype)
+    assert symbolic.own(made, [x]) is made
+    turned = room((size // 16, 4), x.dtype)
+    whole = turned.reshape(4, -1)
+    assert symbolic.own(whole, [x]) is whole
+    assert symbolic.own(turned.T, [x]) is not turned.T and symbolic.own(made[1:], [x]).base is None
+    assert symbolic.own(made, [made]) is not made
+
+
+def test_a_result_that_nobody_reads_ends_with_its_call():
+    """Gradients of weights that the next backward pass writes over were kept until all was computed: of 18 passes of a
+    ResNet-18 0.8 GB."""
+    side, passes = 512, 8
+    w, x = mx.nd.ones((side, side)), mx.nd.ones((2, side))
+    w.attach_grad()
+    x.attach_grad()
+
+    def attack():
+        y = x
+        for _ in range(passes):
+            y = y.detach()
+            y.attach_grad()
+            with autograd.record():
+                loss = mx.nd.FullyConnected(y, w, no_bias=True, num_hidden=side).sum()
+            loss.backward()
+            y = y + 1e-3 * y.grad
+        return y
+
+    with mx.config.scope({"engine.cold": "interpret"}):
+        mx.waitall()
+        tracemalloc.start()
+        try:
+            last = attack()
+            last.wait_to_read()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 4 * side * side * 4  # one gradient, and what its product takes
+    np.testing.assert_allclose(last.asnumpy(), 1 + passes * 1e-3 * side, rtol=1e-5)
+    np.testing.assert_allclose(
+        w.grad.asnumpy()[0, 0], 2 * (1 + (passes - 1) * 1e-3 * side), rtol=1e-5
+    )
