@@ -40,7 +40,8 @@ def test_plots(array):
     axes.bar(x, y)
     axes.fill_between(x, y)
     axes.errorbar(x, y, yerr=x)
-    axes.hist(y)
+    counts, _, _ = axes.hist(y)
+    assert counts.shape == (10,)  # one data set, not one for each element
     axes.boxplot(y)
     onp.testing.assert_array_equal(axes.imshow(array).get_array(), VALUES)
     figure.canvas.draw()
