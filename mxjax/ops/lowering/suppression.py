@@ -49,9 +49,8 @@ def _of_all(boxes: Any, threshold: float, count: int) -> Any:
             there = j * many + at < found[:, None]
             return j + 1, alive & ~(overlap(others, mine) & there[..., None]).any(1)
 
-        def among_kept(
-            state: Any,
-        ) -> Any:  # the first is never false: it tells how many rounds there may be
+        def among_kept(state: Any) -> Any:
+            # The first is never false: it tells who reckons the price how many rounds there may be.
             return (state[0] < at_most) & (state[0] * many < found.max())
 
         def by_own(j: Any, alive: Any) -> Any:
