@@ -1,4 +1,4 @@
-"""Primitives of JAX that move numbers, as NumPy does it: shapes, slices, gather and scatter, sorting."""
+"""Primitives of JAX that move numbers, as NumPy does it: shapes, slices, gather and scatter."""
 
 from __future__ import annotations
 
@@ -458,87 +458,6 @@ def _add_rows(x: Any, key: tuple[Any, ...], rows: Any) -> bool:
     return True
 
 
-# ---- sorting ----------------------------------------------------------------------------
-
-
-def _comparable(x: Any) -> Any:
-    """With NaN last in NumPy's order, which is XLA's."""
-    return x.astype(np.float32) if is_half(x.dtype) else x
-
-
-def _sort(eqn: Any) -> Op:
-    at, n_keys = int(eqn.params["dimension"]), int(eqn.params["num_keys"])
-    if dtype_in(eqn).kind == "c":
-        raise NotHere("complex numbers in order")
-    if len(eqn.invars) == 1:
-        return Op(
-            lambda x: [np.sort(_comparable(x), axis=at, kind="stable").astype(x.dtype, copy=False)],
-            many=True,
-        )
-
-    def sort(*xs: Any) -> Any:
-        keys = [_comparable(x) for x in xs[:n_keys]]
-        order = (
-            np.argsort(keys[0], axis=at, kind="stable")
-            if n_keys == 1
-            else np.lexsort(keys[::-1], axis=at)
-        )
-        return [along(x, order, at) for x in xs]
-
-    return Op(sort, many=True)
-
-
-def order_alone(eqn: Any) -> Op:
-    """The sort of one array with the numbers of its elements, where only those are wanted."""
-    at, dtype = int(eqn.params["dimension"]), dtype_out(eqn, 1)
-
-    def order(x: Any, _: Any) -> Any:
-        return None, np.argsort(_comparable(x), axis=at, kind="stable").astype(dtype, copy=False)
-
-    return Op(order, many=True)
-
-
-def _search(eqn: Any) -> Op:
-    side = eqn.params["side"]
-    if dtype_in(eqn).kind == "c":
-        raise NotHere("complex numbers in order")
-
-    def search(ascending: Any, wanted: Any) -> Any:
-        found = np.searchsorted(_comparable(ascending), _comparable(wanted), side)
-        return np.asarray(found, np.int32)
-
-    return Op(search)
-
-
-def along(x: Any, order: Any, at: int) -> Any:
-    """The elements of each line along an axis, in that order."""
-    if x.ndim == 1:
-        return x[order]
-    if at != x.ndim - 1 or x.size == 0:
-        return np.take_along_axis(x, order, at)
-    n = x.shape[-1]
-    starts = np.arange(0, x.size, n).reshape((*x.shape[:-1], 1))
-    return x.reshape(-1).take(order + starts)
-
-
-def _top_k(eqn: Any) -> Op:
-    at = int(eqn.params.get("axis", -1))
-    k = eqn.params["k"]
-    index = dtype_out(eqn, 1)
-
-    def top(x: Any, k: int) -> Any:
-        # From the end of the ascending order of the reversed axis: among equals the first comes first.
-        back = np.flip(_comparable(x), at)
-        order = np.flip(np.argsort(back, axis=at, kind="stable"), at)
-        order = x.shape[at] - 1 - np.take(order, np.arange(k), axis=at)
-        return [
-            along(x, order, at) if k == x.shape[at] else np.take_along_axis(x, order, at),
-            order.astype(index),
-        ]
-
-    return Op(top, (k,), many=True)
-
-
 def _barrier(eqn: Any) -> Op:
     return Op(lambda *xs: xs, many=True)
 
@@ -547,6 +466,6 @@ ARRAYS: dict[str, Rule] = {
     "broadcast_in_dim": _broadcast, "concatenate": _concatenate, "dim_as_value": _dim, "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice, "empty": _empty, "empty2": _empty, "expand_dims": _to_shape,
     "gather": _gather, "iota": _iota, "optimization_barrier": _barrier, "pad": _pad, "reshape": _reshape, "rev": _rev,
-    "search": _search, "slice": _slice, "sort": _sort, "split": _split, "squeeze": _to_shape, "stack": _stack,
-    "tile": _tile, "top_k": _top_k, "transpose": _transpose, "unstack": _unstack, **dict.fromkeys(_SCATTERS, _scatter),
+    "slice": _slice, "split": _split, "squeeze": _to_shape, "stack": _stack,
+    "tile": _tile, "transpose": _transpose, "unstack": _unstack, **dict.fromkeys(_SCATTERS, _scatter),
 }  # fmt: skip

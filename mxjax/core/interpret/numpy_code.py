@@ -24,13 +24,13 @@ from ..run.constants import (
 )
 from ..run.price import rounds_of
 from . import dims
-from .numpy_arrays import order_alone
 from .numpy_blocks import LARGE, Call, in_blocks
 from .numpy_control import ALL, CONTROL, body_of
 from .numpy_linalg import LINALG, linear_solve
 from .numpy_primitives import TABLE
 from .numpy_rules import NotHere, Op, Rule, dtype_out, spread
 from .numpy_shared import NUMBERS, exactly, product_and_sum
+from .numpy_sorting import order_alone
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096

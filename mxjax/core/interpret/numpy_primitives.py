@@ -34,6 +34,7 @@ from .numpy_rules import (
     through_single,
 )
 from .numpy_shared import nearly
+from .numpy_sorting import SORTING
 
 
 def _program(eqn: Any) -> Op:
@@ -327,6 +328,7 @@ def _identity(eqn: Any) -> Op:
 
 TABLE: dict[str, Rule] = {
     **ARRAYS,
+    **SORTING,
     **REDUCTIONS,
     **RANDOM,
     **LINALG,
