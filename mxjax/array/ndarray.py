@@ -121,13 +121,17 @@ class NDArray(NDMethods, Indexing, OlderIndexing, Protocol, Interop):
 
     def asnumpy(self) -> np.ndarray:
         """A NumPy copy; waits for the value. Under MXNet 1.9 one element is a number to Python, whatever its axes."""
-        made = to_host(self._value())
+        shown = self._shown()
+        made = to_host(self._value()) if shown is None else shown.copy()
         if made.size == 1 and made.ndim and REFUSED and _version() == "1.9":
             return made.view(array)
         return made
 
     def item(self, *args: Any) -> Any:
         """The only element (or the one at the given index) as a Python number."""
+        shown = self._shown()
+        if shown is not None and shown.size == 1:
+            return shown.item(*args)
         if not args and self.size != 1:
             raise errors.MXNetValueError(
                 "can only convert an array of size 1 to a Python scalar; this one has shape "
@@ -137,6 +141,9 @@ class NDArray(NDMethods, Indexing, OlderIndexing, Protocol, Interop):
 
     def asscalar(self) -> Any:
         """The only element of a one-element array, as a NumPy scalar of its dtype."""
+        shown = self._shown()
+        if shown is not None and shown.size == 1:
+            return shown.reshape(-1)[0]
         if self.size != 1:
             raise errors.MXNetValueError(
                 f"The current array is not a scalar: it has {self.size} elements"

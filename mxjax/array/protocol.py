@@ -13,6 +13,7 @@ from ..device import Device
 from ..display import notebooks
 from .handle import Handle
 from .indexing import is_symbol
+from .view import View
 
 #: The dtype that printing does not mention; ``npx.set_np(dtype=True)`` makes it float64.
 default_dtype = [np.dtype(np.float32)]
@@ -31,7 +32,15 @@ class Protocol(Handle):
             raise errors.MXNetTypeError("len() of unsized object")
         return shape[0]
 
+    def _shown(self) -> np.ndarray | None:
+        """The numbers of a view, not to be written to, where NumPy can look at them; None otherwise."""
+        base = self._base if self._v is None else None
+        return base.on_host() if type(base) is View else None
+
     def __bool__(self) -> bool:
+        shown = self._shown()
+        if shown is not None and shown.size == 1:
+            return bool(shown.item())
         v = self._value()
         if v.aval.size == 1:
             return bool(self._host().item())
@@ -48,6 +57,9 @@ class Protocol(Handle):
 
     def _scalar(self) -> Any:
         """The only element as a Python number."""
+        shown = self._shown()
+        if shown is not None and shown.size == 1:
+            return shown.item()
         if self._value().aval.size != 1:
             raise errors.MXNetTypeError(
                 f"only size-1 arrays can be converted to Python scalars; this one has shape "

@@ -5,10 +5,14 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 from .. import errors
 from ..core import Call, record, untaped_record
 from ..core.calls.state import local
-from ..core.calls.value import Value
+from ..core.calls.value import Value, finished
+from ..core.hooks import deadlines, memory_managers, observers
+from ..ops.parts import index_of
 from ..ops.shape import ND_CODES, coded_shape
 from ..ops.table import TABLE
 from .handle import Handle
@@ -72,6 +76,33 @@ class View:
             v.tape = self.leaf
             v.out = 0
         return v
+
+    def on_host(self) -> np.ndarray | None:
+        """What the view shows, as a view of NumPy's, where the base lies finished in a CPU's memory.
+
+        None where a call has to find it: also where calls are waiting, which run with whoever looks.
+        """
+        take, v, st = self.take, self.base._v, local.st
+        if (
+            take is None
+            or take.row.name != "_basic_index"
+            or v is None
+            or v.seg is not None
+            or v.aval.memory is not None
+            or st.seg.step.depth
+            or st.seg.graph
+            or observers
+            or deadlines
+            or memory_managers
+            or v in written_outside
+        ):
+            return None
+        found = finished(v)
+        if found is None or found.shape != v.aval.shape:
+            return None
+        index = index_of(dict(take.attrs)["key"], found.shape, len(self.operands))
+        shown: np.ndarray = found[index([o.value for o in self.operands])]
+        return shown
 
     def pin(self, v: Value) -> None:
         """Show ``v``, equal to what the view shows but with a history, until the base changes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,6 +47,12 @@ def _index(
         return tuple(here)
 
     return at, shape
+
+
+@functools.lru_cache(maxsize=4096)
+def index_of(key: tuple[Any, ...], dims: tuple[int, ...], places: int) -> _Index:
+    """NumPy's own index for a key of arrays of this shape, by the numbers of so many places that are operands."""
+    return _index(key, dims, places)[0]
 
 
 def _slice(low: int, span: int, step: int) -> slice:

@@ -149,8 +149,11 @@ def seen(v: Value) -> np.ndarray | None:
 
     None where somebody would have to wait.
     """
-    if v.seg is not None or not 0 < v.aval.size <= SMALL:
-        return None
+    return finished(v) if v.seg is None and 0 < v.aval.size <= SMALL else None
+
+
+def finished(v: Value) -> np.ndarray | None:
+    """The numbers of a concrete array that lies in a CPU's memory; None where somebody would have to wait."""
     arr = v.arr
     if type(arr) is np.ndarray:
         return arr
