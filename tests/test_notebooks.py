@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Those that take longest run with the slow tests; the others use the same wings.
-LONG = {"02_memory", "03_many_devices", "06_text", "08_records"}
+LONG = {"02_memory", "03_many_devices", "05_old_code", "06_text", "07_transfer", "08_records"}
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
