@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..core import (
     record_scalar,
     rng,
 )
+from ..core.calls.call import kind_of
 from ..core.calls.segment import Segment
 from ..core.calls.state import local
 from ..core.calls.value import SMALL, TRACED, Dynamic, Value, seen
@@ -130,11 +131,8 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     else:
         bound, attrs, moving, fixed = _bind(op, attrs, holes, values, in_graph)
         if (
-            key is not None
-            and fixed
-            and not (texts and were_texts(before, given, attrs))  # np's functions take none
-            and all(_told_apart(v) for _, v in attrs if type(v) is tuple)
-        ):
+            key is not None and fixed and not (texts and were_texts(before, given, attrs))
+        ):  # np's functions take none
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound
@@ -377,17 +375,15 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
         return None
     rest = args[n:]
     if not kwargs:
-        return (given, rest, *map(type, rest)) if rest else (given, rest)
+        return (given, rest, *_types(rest)) if rest else (given, rest)
     if not (_NOT_ATTRIBUTES.isdisjoint(kwargs) and op.array_names.isdisjoint(kwargs)):
         return None
-    return given, rest, *map(type, rest), *kwargs.items(), *map(type, kwargs.values())
+    return given, rest, *_types(rest), *kwargs.items(), *_types(kwargs.values())
 
 
-def _told_apart(v: Any) -> bool:
-    """Whether a tuple that is equal to this value means the same: not where it has a number like 1.0 or True."""
-    if type(v) is not tuple:
-        return type(v) is not bool and (type(v) is not float or not v.is_integer())
-    return all(map(_told_apart, v))
+def _types(values: Iterable[Any]) -> tuple[Any, ...]:
+    types = tuple(map(type, values))
+    return tuple(map(kind_of, values)) if tuple in types else types
 
 
 def _listed(a: Any, like: NDArray | None) -> Any:

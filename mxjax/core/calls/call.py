@@ -208,16 +208,17 @@ def _runs_python(attrs: Attrs) -> bool:
 
 def kinds(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
     """The types of the values, also of those in tuples, and the signs of zeros."""
-    return tuple([_kind(v) for _, v in pairs])
+    return tuple([kind_of(v) for _, v in pairs])
 
 
-def _kind(v: Any) -> Any:
+def kind_of(v: Any) -> Any:
+    """The type of a value, of those in a tuple, or the sign of a zero: what equal values differ by."""
     if type(v) is float:
         return float if v else math.copysign(1.0, v)
     if type(v) is not tuple:
         return type(v)
     inside = tuple(map(type, v))
-    return tuple(map(_kind, v)) if tuple in inside or float in inside else inside
+    return tuple(map(kind_of, v)) if tuple in inside or float in inside else inside
 
 
 # The rows whose calls can be read back from a graph's text, by name.

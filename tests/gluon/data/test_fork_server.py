@@ -308,6 +308,8 @@ def test_server_and_workers_end_with_the_program(tmp_path, end):
 def test_ctrl_c_ends_all_quietly(tmp_path):
     """It reaches every process of the terminal."""
     code = """
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have jobs behind ignore it
     epoch()
     WAIT = 100
     try:
