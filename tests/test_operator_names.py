@@ -25,7 +25,6 @@ THERE = {
     "mxjax/array/sparse/updates.py": 1,
     "mxjax/array/sparse/dispatch.py": 1,
     "mxjax/array/invoke.py": 2,
-    "mxjax/array/lent.py": 1,
     "mxjax/array/ufunc_options.py": 1,
     "mxjax/_deferred_compute.py": 2,
     "mxjax/amp/convert.py": 1,

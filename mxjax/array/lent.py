@@ -233,8 +233,8 @@ def _part(x: Any) -> tuple[Any, int, int]:
     first, count = 0, x.size
     while x._v is None and hasattr(x._base, "base"):
         of, x = x._base, x._base.base
-        if of.take is not None and of.take.row.name == "_basic_index":
-            key = dict(of.take.attrs)["key"]
+        key = of.key
+        if key is not None:
             shape = x.shape
             entries = resolve(key, shape, iter([d.value for d in of.operands]))
             lows = [e.window.low for e in entries if e.kind != "new"]

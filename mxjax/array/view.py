@@ -18,6 +18,7 @@ from ..ops.table import TABLE
 from .handle import Handle
 
 _UNTAPED = TABLE["_detach"].bind()
+_PARTS = TABLE["_basic_index"].bind((("key", ()),)).row
 #: Values on memory that somebody outside writes to (`lent.py`): what views show of them is read anew each time.
 written_outside: weakref.WeakSet[Value] = weakref.WeakSet()
 
@@ -77,15 +78,20 @@ class View:
             v.out = 0
         return v
 
+    @property
+    def key(self) -> tuple[Any, ...] | None:
+        """The basic index of the part that it shows (`operands` are its places); None where it shows something else."""
+        take = self.take
+        return None if take is None or take.row is not _PARTS else dict(take.attrs)["key"]
+
     def on_host(self) -> np.ndarray | None:
         """What the view shows, as a view of NumPy's, where the base lies finished in a CPU's memory.
 
         None where a call has to find it: also where calls are waiting, which run with whoever looks.
         """
-        take, v, st = self.take, self.base._v, local.st
+        key, v, st = self.key, self.base._v, local.st
         if (
-            take is None
-            or take.row.name != "_basic_index"
+            key is None
             or v is None
             or v.seg is not None
             or v.aval.memory is not None
@@ -100,7 +106,7 @@ class View:
         found = finished(v)
         if found is None or found.shape != v.aval.shape:
             return None
-        index = index_of(dict(take.attrs)["key"], found.shape, len(self.operands))
+        index = index_of(key, found.shape, len(self.operands))
         shown: np.ndarray = found[index([o.value for o in self.operands])]
         return shown
 
